@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+# make demo: sets up, builds, records a bundled workload and shows what it found.
+# make test: sets up, builds, lints and runs every test.
+SHELL := bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMPS := build/stamps
+CXX_BUILD := build/engine
+
+NATIVE := $(shell git ls-files -co --exclude-standard -- schemas include capture runtime engine bindings CMakeLists.txt 2>/dev/null)
+ENGINE_TESTS := $(shell git ls-files -co --exclude-standard -- tests/unit/engine 2>/dev/null)
+
+.PHONY: help setup build demo test lint unit engine-test test-sanitize fuzz bench reproduce docs wheel clean
+
+help: ## this list
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 16
+
+$(STAMPS)/system: cmake/setup.sh
+	@mkdir -p $(STAMPS)
+	@bash cmake/setup.sh
+	@touch $@
+
+$(STAMPS)/venv: pyproject.toml $(STAMPS)/system
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install -q --upgrade 'pip>=25.1'
+	$(BIN)/pip install -q --group dev 'click>=8.1' 'msgspec>=0.18' 'pyarrow>=15' 'rich>=13'
+	@touch $@
+
+$(STAMPS)/build: $(STAMPS)/venv $(NATIVE) pyproject.toml
+	$(BIN)/pip install -q --no-build-isolation --no-deps -e .
+	@touch $@
+
+setup: $(STAMPS)/venv ## install what is missing: system packages, .venv
+
+build: $(STAMPS)/build ## leaves .venv/bin/stallscope
+
+demo: build ## record a bundled workload and show what was found
+	@$(BIN)/stallscope demo
+
+test: build lint engine-test unit ## lint, types, and every test
+
+lint: $(STAMPS)/venv
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	@git ls-files -co --exclude-standard -- '*.c' '*.h' '*.cpp' | xargs clang-format --dry-run --Werror
+	@$(BIN)/python tests/longest.py
+
+engine-test: $(STAMPS)/venv ## the engine's own tests, without Python
+	@cmake -S . -B $(CXX_BUILD) -G Ninja -DSTALLSCOPE_TESTS=ON -DSTALLSCOPE_CAPTURE=OFF >/dev/null
+	@cmake --build $(CXX_BUILD) >/dev/null
+	@$(CXX_BUILD)/tests/unit/engine/engine_tests
+
+unit: build
+	$(BIN)/pytest
+
+test-sanitize: $(STAMPS)/venv ## the engine's tests under address and undefined-behaviour sanitizers
+	@cmake -S . -B build/sanitize -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo -DSTALLSCOPE_TESTS=ON -DSTALLSCOPE_CAPTURE=OFF -DSTALLSCOPE_SANITIZE=ON >/dev/null
+	@cmake --build build/sanitize >/dev/null
+	@build/sanitize/tests/unit/engine/engine_tests
+
+bench: build ## speed against native runs and peers, as ratios
+	@$(BIN)/python -m benchmarks
+
+wheel: $(STAMPS)/venv ## dist/*.whl
+	$(BIN)/pip wheel -q --no-build-isolation --no-deps -w dist .
+
+clean: ## everything that was built
+	rm -rf build dist $(VENV)

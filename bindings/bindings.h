@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// One bind function per subject, each in a file of its own. No logic here: arguments in, engine call,
+// columns out. Long calls release the GIL.
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+#include "base/result.h"
+
+namespace stallscope {
+
+void bind_errors(nanobind::module_& m);
+
+// Raises stallscope._engine.EngineError(what, why, now).
+[[noreturn]] void raise(const Error& error);
+
+template <typename T>
+T unwrap(Result<T> result) {
+  if (!result) raise(result.error());
+  return std::move(*result);
+}
+
+}  // namespace stallscope

@@ -1,0 +1,7 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bindings.h"
+
+NB_MODULE(_engine, m) {
+  m.doc() = "Stallscope's native engine.";
+  stallscope::bind_errors(m);
+}

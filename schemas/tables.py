@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The tables of a recording. Times are instructions executed by the process unless said otherwise."""
+
+from schemas.declare import Column, Table
+
+FORMAT_VERSION = 1
+NEVER = 0xFFFF_FFFF_FFFF_FFFF
+NONE32 = 0xFFFF_FFFF
+
+THREAD = Table(
+    "thread",
+    "every thread of the process",
+    (
+        Column("thread", "u32", "number within the process, 1 for the main thread; never used again"),
+        Column("lwp", "u32", "the kernel's thread id"),
+        Column("name", "string", "last name it had"),
+        Column("parent", "u32", "thread that created it", none=0),
+        Column("started", "u64", "when", "instructions"),
+        Column("ended", "u64", "when; null if it was still there at the end", "instructions", none=NEVER),
+        Column("instructions", "u64", "executed by this thread", "instructions"),
+        Column("turns", "u64", "times it was given the processor"),
+    ),
+)
+MODULE = Table(
+    "module",
+    "every executable file that was mapped",
+    (
+        Column("module", "u32", "number"),
+        Column("path", "string", "file"),
+        Column("build_id", "string", "of the file, hexadecimal; empty when it has none"),
+        Column("bias", "u64", "what to subtract from an address to get the file's own address", "bytes"),
+        Column("start", "u64", "first address", "bytes"),
+        Column("end", "u64", "one past the last address", "bytes"),
+        Column("loaded", "u64", "when", "instructions"),
+        Column("unloaded", "u64", "when; null if never", "instructions", none=NEVER),
+    ),
+)
+BLOCK = Table(
+    "block",
+    "every block of code that ran",
+    (
+        Column("block", "u32", "number"),
+        Column("address", "u64", "of its first instruction", "bytes"),
+        Column("module", "u32", "where it lies; null for generated code", none=NONE32),
+        Column("instructions", "u32", "in the block"),
+        Column("operations", "u32", "memory operations in the block"),
+        Column("executions", "u64", "times it was entered and not cut short by a fault"),
+        Column("function", "string", "innermost function, inlined ones included"),
+        Column("file", "string", "source file; empty when unknown"),
+        Column("line", "u32", "source line; null when unknown", none=0),
+        Column("bytes", "bytes", "its machine code"),
+    ),
+)
+OPERATION = Table(
+    "operation",
+    "every memory operation of every block that ran",
+    (
+        Column("block", "u32", "block it belongs to"),
+        Column("address", "u64", "of its instruction", "bytes"),
+        Column("kind", "u8", "0 load, 1 store, 2 modify"),
+        Column("size", "u32", "bytes accessed", "bytes"),
+        Column("executions", "u64", "times the operation was reached"),
+        Column("function", "string", "innermost function, inlined ones included"),
+        Column("file", "string", "source file; empty when unknown"),
+        Column("line", "u32", "source line; null when unknown", none=0),
+    ),
+)
+SITE = Table(
+    "site",
+    "allocation paths, one row a frame, innermost first, inlined frames included",
+    (
+        Column("site", "u32", "number"),
+        Column("depth", "u32", "0 for the innermost frame"),
+        Column("address", "u64", "of the call", "bytes"),
+        Column("module", "u32", "where it lies", none=NONE32),
+        Column("function", "string", "name; module+offset when it has none"),
+        Column("file", "string", "source file; empty when unknown"),
+        Column("line", "u32", "source line; null when unknown", none=0),
+        Column("inlined", "u8", "1 when this frame was inlined into the next"),
+    ),
+)
+OBJECT = Table(
+    "object",
+    "everything with a name or a life span that addresses can fall into",
+    (
+        Column("kind", "string", "heap, global, stack, mapping, or named (by the program)"),
+        Column("name", "string", "variable, file or given name; empty for heap blocks"),
+        Column("type", "string", "declared type; empty when unknown"),
+        Column("address", "u64", "first byte", "bytes"),
+        Column("size", "u64", "bytes", "bytes"),
+        Column("born", "u64", "when", "instructions"),
+        Column("died", "u64", "when; null if it lived to the end", "instructions", none=NEVER),
+        Column("thread", "u32", "thread that made it", none=0),
+        Column("site", "u32", "allocation path of a heap block", none=NONE32),
+        Column("allocator", "string", "function family of a heap block: malloc, calloc, …, new_array"),
+    ),
+)
+EVENT = Table(
+    "event",
+    "marks in the stream: synchronisation, signals, forks, regions, in their order",
+    (
+        Column("instruction", "u64", "when", "instructions"),
+        Column("thread", "u32", "thread"),
+        Column("kind", "string", "futex_wait, signal, fork, region_begin, …"),
+        Column("address", "u64", "futex word or memory that it is about; null if none", "bytes", none=0),
+        Column("value", "i64", "count, signal number or result"),
+        Column("text", "string", "name or path"),
+    ),
+)
+QUALITY = Table(
+    "quality",
+    "what one should know before believing the numbers",
+    (
+        Column("kind", "string", "short name"),
+        Column("severity", "string", "info, warning or error"),
+        Column("count", "u64", "how often"),
+        Column("explanation", "string", "a sentence"),
+    ),
+)
+TABLES = (THREAD, MODULE, BLOCK, OPERATION, SITE, OBJECT, EVENT, QUALITY)
