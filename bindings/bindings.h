@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One bind function per subject, each in a file of its own. No logic here: arguments in, engine call,
-// columns out. Long calls release the GIL.
+// One bind function per subject, each in a file of its own. No logic here: arguments in, engine
+// call, columns out. Long calls release the GIL.
 #pragma once
 
 #include <nanobind/nanobind.h>

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "stream/code_table.h"
+
+#include <cstring>
+
+#include "stallscope_records.h"
+#include "stream/record.h"
+
+namespace stallscope::stream {
+namespace {
+
+// As they lie in the tail of a `block` record.
+struct WireOperation {
+  std::uint16_t instruction;
+  std::uint8_t kind;
+  std::uint8_t guarded;
+  std::uint32_t size;
+};
+struct WireExit {
+  std::uint32_t instructions;
+  std::uint32_t operations;
+};
+constexpr std::uint64_t kMaxPerBlock = 4096;  // far above what one superblock can hold
+
+Error bad(const char* why) { return Error{"the stream has a damaged block record", why, ""}; }
+
+}  // namespace
+
+Status CodeTable::add(const std::uint64_t* words, std::uint32_t count) {
+  auto record = view<ss_block>(words, count);
+  if (!record) return record.error();
+  const ss_block& head = *record->fields;
+  const std::string_view tail = record->tail;
+  if (head.first_exit != exits.size()) return bad("its exits are not numbered in order");
+  if (head.instructions == 0 || head.instructions > kMaxPerBlock ||
+      head.operations > kMaxPerBlock || head.exits == 0 || head.exits > kMaxPerBlock)
+    return bad("its counts are out of range");
+  const std::uint64_t fixed = head.instructions * 4 + head.operations * sizeof(WireOperation) +
+                              head.exits * sizeof(WireExit);
+  if (fixed > tail.size()) return bad("it is shorter than its counts say");
+
+  std::vector<std::uint32_t> length(head.instructions);
+  std::memcpy(length.data(), tail.data(), head.instructions * 4);
+  std::uint64_t code_bytes = 0;
+  for (std::uint32_t bytes_of_one : length) {
+    if (bytes_of_one > 15) return bad("an instruction is longer than 15 bytes");
+    code_bytes += bytes_of_one;
+  }
+  if (fixed + code_bytes != tail.size()) return bad("its code is not as long as its instructions");
+  const char* at = tail.data() + head.instructions * 4;
+  const std::string_view code = tail.substr(fixed);
+
+  std::vector<Operation> new_operations;
+  std::uint16_t last_instruction = 0;
+  for (std::uint64_t i = 0; i < head.operations; ++i, at += sizeof(WireOperation)) {
+    WireOperation wire;
+    std::memcpy(&wire, at, sizeof wire);
+    if (wire.instruction >= head.instructions || wire.instruction < last_instruction)
+      return bad("an operation names an instruction out of order");
+    if (wire.kind > SS_OP_KIND_MODIFY || wire.guarded > 1) return bad("an unknown operation kind");
+    last_instruction = wire.instruction;
+    new_operations.push_back({wire.size, wire.instruction, wire.kind, wire.guarded});
+  }
+  std::vector<Exit> new_exits;
+  const auto block_number = static_cast<std::uint32_t>(blocks.size());
+  const auto first_operation = static_cast<std::uint32_t>(operations.size());
+  for (std::uint64_t i = 0; i < head.exits; ++i, at += sizeof(WireExit)) {
+    WireExit wire;
+    std::memcpy(&wire, at, sizeof wire);
+    if (wire.instructions > head.instructions || wire.operations > head.operations)
+      return bad("an exit lies behind the block's end");
+    new_exits.push_back({block_number, first_operation, wire.operations, wire.instructions});
+  }
+
+  blocks.push_back({head.address, static_cast<std::uint32_t>(exits.size()),
+                    static_cast<std::uint32_t>(head.exits), first_operation,
+                    static_cast<std::uint32_t>(head.operations),
+                    static_cast<std::uint32_t>(lengths.size()),
+                    static_cast<std::uint32_t>(head.instructions), bytes.size(),
+                    static_cast<std::uint32_t>(code_bytes)});
+  exits.insert(exits.end(), new_exits.begin(), new_exits.end());
+  operations.insert(operations.end(), new_operations.begin(), new_operations.end());
+  lengths.insert(lengths.end(), length.begin(), length.end());
+  bytes.append(code);
+  return Done{};
+}
+
+}  // namespace stallscope::stream

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reading one record of the stream out of words that may be damaged.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "base/result.h"
+#include "stallscope_records.h"
+#include "stallscope_tables.h"
+
+namespace stallscope::stream {
+
+// A record's fields and its tail, pointing into the words it was read from.
+template <typename Record>
+struct View {
+  const Record* fields;
+  std::string_view tail;
+};
+
+// `words` is the record, `count` its length as the head says; the caller has checked that `count`
+// words are there. Checks that the length fits the record's declared shape.
+template <typename Record>
+Result<View<Record>> view(const std::uint64_t* words, std::uint32_t count) {
+  const RecordShape shape = record_shape(SS_HEAD_TAG(words[0]));
+  std::string_view tail;
+  if (shape.words != sizeof(Record) / 8)
+    return Error{"the stream has a record of another kind", "", ""};
+  if (!shape.tail) {
+    if (count != shape.words) return Error{"the stream has a record of a wrong length", "", ""};
+  } else {
+    if (count < shape.words + 1) return Error{"the stream has a record without its tail", "", ""};
+    const std::uint64_t bytes = words[shape.words];
+    if (bytes > (count - shape.words - 1) * 8ULL || count != shape.words + 1 + (bytes + 7) / 8)
+      return Error{"the stream has a record whose tail does not fit", "", ""};
+    tail = std::string_view(reinterpret_cast<const char*>(words + shape.words + 1), bytes);
+  }
+  return View<Record>{reinterpret_cast<const Record*>(words), tail};
+}
+
+}  // namespace stallscope::stream
