@@ -88,7 +88,7 @@ RECORDS = (
         "thread_start",
         6,
         "a thread begins",
-        (Field("parent", "thread that created it"), Field("lwp", "the kernel's thread id")),
+        (Field("parent", "thread that created it"), Field("lwp", "the kernel's thread id"), Field("stack_pointer", "at its first instruction")),
     ),
     Record("thread_exit", 7, "a thread ends", ()),
     Record("thread_name", 8, "a thread's name, also when it is set late", (), tail="name"),
@@ -167,6 +167,12 @@ RECORDS = (
         "the program names a range of memory",
         (Field("address", "first byte"), Field("size", "bytes")),
         tail="name",
+    ),
+    Record(
+        "wait",
+        23,
+        "a child process was waited for",
+        (Field("pid", "of the child"), Field("status", "as wait4 gives it")),
     ),
     Record("note", 22, "something about the quality of the recording", (Field("count", "how often"),), tail="kind, a colon, and a sentence"),
 )

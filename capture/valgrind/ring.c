@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* The target's end of the shared memory that schemas/ring.py describes.
+   Back-pressure, never loss: a full ring makes the target wait. The recorder is known to be alive by
+   a lock that it holds on `recorder.lock`, and it knows the target to be alive by a lock that the
+   target holds on its ring file: locks of a dead process are gone, even those of a zombie. */
+#include "pub_tool_aspacemgr.h"
+#include "pub_tool_libcassert.h"
+#include "pub_tool_libcbase.h"
+#include "pub_tool_libcfile.h"
+#include "pub_tool_libcprint.h"
+#include "pub_tool_libcproc.h"
+#include "pub_tool_vkiscnums.h"
+#include "tool.h"
+
+#define BUFFER_BYTES (SS_RING_BUFFER_WORDS * 8UL)
+#define COUNTER_STEP 8192UL /* counters made sure of at a time: 64 KiB */
+
+struct ss_ring* ss_ring = NULL;
+
+static Int ring_fd = -1;
+static Int recorder_fd = -1;
+static Bool attached = False;
+static ULong counters_ready = 0;
+static ss_word* spare_counters = NULL; /* counted into while measuring is off */
+
+static SysRes system_call(UWord number, UWord a, UWord b, UWord c, UWord d, UWord e, UWord f) {
+  return VG_(do_syscall)(number, a, b, c, d, e, f, 0, 0);
+}
+
+ULong ss_clock_ns(void) {
+  struct vki_timespec now = {0, 0};
+  system_call(__NR_clock_gettime, 1 /* CLOCK_MONOTONIC */, (UWord)&now, 0, 0, 0, 0);
+  return (ULong)now.tv_sec * 1000000000ULL + (ULong)now.tv_nsec;
+}
+
+static Addr buffer_start(ULong number) {
+  return (Addr)ss_ring + SS_RING_HEADER_BYTES + (number % SS_RING_BUFFERS) * BUFFER_BYTES;
+}
+
+static void enter_buffer(ULong number) {
+  ss_ring->position = buffer_start(number);
+  ss_ring->limit = buffer_start(number) + BUFFER_BYTES - SS_RING_GUARD_WORDS * 8UL;
+}
+
+/* POSIX locks belong to the process, so a forked child never holds its parent's. */
+static Bool lock(Int fd, Int command, Short* type) {
+  struct vki_flock lk;
+  VG_(memset)(&lk, 0, sizeof lk);
+  lk.l_type = *type;
+  lk.l_whence = VKI_SEEK_SET;
+  if (VG_(fcntl)(fd, command, (Addr)&lk) < 0) return False;
+  *type = lk.l_type;
+  return True;
+}
+
+static Bool recorder_alive(void) {
+  Short type = VKI_F_WRLCK;
+  if (!lock(recorder_fd, VKI_F_GETLK, &type)) return False;
+  return type != VKI_F_UNLCK;
+}
+
+static Int open_private(const HChar* path, Int flags) {
+  SysRes res = VG_(open)(path, flags | 02000000 /* O_CLOEXEC */ | 0400000 /* O_NOFOLLOW */, 0600);
+  if (sr_isError(res)) return -1;
+  Int fd = VG_(safe_fd)(sr_Res(res));
+  VG_(fcntl)(fd, VKI_F_SETFD, VKI_FD_CLOEXEC);
+  return fd;
+}
+
+/* Exec keeps the pid, so a process may need several rings. */
+static Int create_ring_file(void) {
+  HChar path[VG_(strlen)(ss_options.folder) + 64];
+  for (UInt image = 0; image < 100000; image++) {
+    VG_(sprintf)(path, "%s/ring-%d.%u", ss_options.folder, VG_(getpid)(), image);
+    struct vg_stat st;
+    if (!sr_isError(VG_(stat)(path, &st))) continue;
+    return open_private(path, VKI_O_RDWR | VKI_O_CREAT | VKI_O_EXCL);
+  }
+  return -1;
+}
+
+static Bool allocate(Int fd, ULong offset, ULong length) {
+  return !sr_isError(system_call(__NR_fallocate, fd, 0, offset, length, 0, 0));
+}
+
+static Bool prepare_file(void) {
+  Short type = VKI_F_WRLCK;
+  ring_fd = create_ring_file();
+  if (ring_fd < 0) return False;
+  if (sr_isError(system_call(__NR_ftruncate, ring_fd, SS_RING_BYTES, 0, 0, 0, 0))) return False;
+  return allocate(ring_fd, 0, SS_RING_COUNTER_OFFSET) && lock(ring_fd, VKI_F_SETLK, &type);
+}
+
+static void fill_header(ULong exits) {
+  ss_ring->version = SS_STREAM_VERSION;
+  ss_ring->mode = ss_options.stream ? SS_MODE_STREAM : SS_MODE_COUNT;
+  ss_ring->pid = VG_(getpid)();
+  ss_ring->base = (Addr)ss_ring;
+  ss_ring->counters = (Addr)ss_ring + SS_RING_COUNTER_OFFSET;
+  ss_ring->stop_at = ~0ULL;
+  ss_ring->exits = exits;
+  enter_buffer(0);
+  __atomic_store_n(&ss_ring->magic, SS_RING_MAGIC, __ATOMIC_RELEASE);
+}
+
+static void say(const HChar* text) { VG_(write)(2, text, VG_(strlen)(text)); }
+
+void ss_ring_open(void) {
+  HChar path[VG_(strlen)(ss_options.folder) + 32];
+  VG_(sprintf)(path, "%s/recorder.lock", ss_options.folder);
+  recorder_fd = open_private(path, VKI_O_RDWR);
+  Bool ready = recorder_fd >= 0 && recorder_alive() && prepare_file();
+  if (ready) {
+    SysRes res = VG_(am_shared_mmap_file_float_valgrind)(
+        SS_RING_BYTES, VKI_PROT_READ | VKI_PROT_WRITE, ring_fd, 0);
+    ready = !sr_isError(res);
+    if (ready) ss_ring = (struct ss_ring*)sr_Res(res);
+  }
+  /* A process tree whose recorder is gone, or a full disk: the program still runs. */
+  if (!ready) {
+    say("stallscope: no recorder answers; the program runs unrecorded\n");
+    ss_ring = VG_(am_shadow_alloc)(SS_RING_BYTES);
+    if (ss_ring == NULL) VG_(tool_panic)("no memory for the ring");
+    counters_ready = SS_RING_COUNTERS;
+  }
+  attached = ready;
+  spare_counters = VG_(am_shadow_alloc)(SS_RING_COUNTERS * 8UL);
+  if (spare_counters == NULL) VG_(tool_panic)("no memory for the spare counters");
+  fill_header(0);
+}
+
+Bool ss_ring_attached(void) { return attached; }
+
+/* Put private memory where the ring was: the file may belong to a parent who still uses it. */
+static void map_private(void) {
+  SysRes res = system_call(__NR_mmap, (UWord)ss_ring, SS_RING_BYTES,
+                           VKI_PROT_READ | VKI_PROT_WRITE,
+                           VKI_MAP_PRIVATE | VKI_MAP_FIXED | VKI_MAP_ANONYMOUS, -1, 0);
+  if (sr_isError(res)) VG_(tool_panic)("cannot leave the ring");
+  counters_ready = SS_RING_COUNTERS;
+}
+
+void ss_ring_detach(void) {
+  if (!attached) return;
+  attached = False;
+  ULong exits = ss_ring->exits;
+  map_private();
+  fill_header(exits);
+}
+
+void ss_ring_reopen(void) {
+  ULong exits = ss_ring->exits;
+  Bool was_parked = ss_ring->parked != 0;
+  ULong stop_at = ss_ring->stop_at;
+  ULong executed = ss_ring->executed;
+  if (!attached) return;
+  VG_(close)(ring_fd);
+  counters_ready = 0;
+  if (ss_options.children && recorder_alive() && prepare_file()) {
+    SysRes res = system_call(__NR_mmap, (UWord)ss_ring, SS_RING_BYTES,
+                             VKI_PROT_READ | VKI_PROT_WRITE, VKI_MAP_SHARED | VKI_MAP_FIXED,
+                             ring_fd, 0);
+    if (sr_isError(res)) VG_(tool_panic)("cannot map a child's ring");
+    if (!ss_ring_more_counters(exits)) map_private(), attached = False;
+  } else {
+    map_private();
+    attached = False;
+  }
+  fill_header(exits);
+  ss_ring->stop_at = stop_at;
+  ss_ring->executed = executed;
+  if (was_parked) ss_ring_park();
+}
+
+Bool ss_ring_more_counters(ULong exits) {
+  if (exits > SS_RING_COUNTERS) return False;
+  while (counters_ready < exits) {
+    if (!allocate(ring_fd, SS_RING_COUNTER_OFFSET + counters_ready * 8, COUNTER_STEP * 8))
+      return False;
+    counters_ready += COUNTER_STEP;
+  }
+  return True;
+}
+
+static void wait_for_reader(void) {
+  for (UInt round = 0;; round++) {
+    ULong consumed = __atomic_load_n(&ss_ring->consumed, __ATOMIC_ACQUIRE);
+    if (ss_ring->published - consumed < SS_RING_BUFFERS) return;
+    if (round < 2000) {
+      __builtin_ia32_pause();
+      continue;
+    }
+    struct vki_timespec nap = {0, 50000};
+    system_call(__NR_nanosleep, (UWord)&nap, 0, 0, 0, 0, 0);
+    if (round % 400 == 0 && !recorder_alive()) {
+      say("stallscope: the recorder is gone; the program goes on unrecorded\n");
+      ss_ring_detach();
+      return;
+    }
+  }
+}
+
+static void publish(Addr position) {
+  ULong number = ss_ring->published;
+  ss_ring->used[number % SS_RING_BUFFERS] = (position - buffer_start(number)) / 8;
+  __atomic_store_n(&ss_ring->published, number + 1, __ATOMIC_RELEASE);
+  wait_for_reader();
+}
+
+void ss_ring_publish(void) {
+  if (!attached) {
+    enter_buffer(0);
+    return;
+  }
+  Bool parked = ss_ring->parked != 0;
+  if (parked) ss_ring_unpark();
+  if (ss_ring->position != buffer_start(ss_ring->published)) {
+    publish(ss_ring->position);
+    enter_buffer(ss_ring->published);
+  }
+  if (parked) ss_ring_park();
+}
+
+/* Private memory behind the spare counters' first words takes what is written while parked. */
+static ss_word parking[SS_RING_BUFFER_WORDS];
+
+static void enter_parking(void) {
+  ss_ring->position = (Addr)parking;
+  ss_ring->limit = (Addr)(parking + SS_RING_BUFFER_WORDS - SS_RING_GUARD_WORDS);
+}
+
+void ss_ring_next_buffer(void) {
+  if (ss_ring->parked)
+    enter_parking();
+  else
+    ss_ring_publish();
+}
+
+void ss_ring_park(void) {
+  ss_ring->parked = ss_ring->position;
+  ss_ring->counters = (Addr)spare_counters;
+  enter_parking();
+}
+
+void ss_ring_unpark(void) {
+  ss_ring->position = ss_ring->parked;
+  ss_ring->limit =
+      buffer_start(ss_ring->published) + BUFFER_BYTES - SS_RING_GUARD_WORDS * 8UL;
+  ss_ring->counters = (Addr)ss_ring + SS_RING_COUNTER_OFFSET;
+  ss_ring->parked = 0;
+}
+
+void ss_ring_end(void) {
+  if (!attached) return;
+  ss_ring_publish();
+  __atomic_store_n(&ss_ring->ended, 1, __ATOMIC_RELEASE);
+}

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* The capture tool: what its parts offer each other. It emits records and computes nothing.
+   Valgrind runs one thread at a time under its big lock, so nothing here is locked. */
+#ifndef STALLSCOPE_TOOL_H
+#define STALLSCOPE_TOOL_H
+
+#include "pub_tool_basics.h"
+#include "pub_tool_vki.h"
+#include "stallscope_records.h"
+
+/* Of Valgrind's core, exported by libcoregrind but not by the tool headers. */
+extern SysRes VG_(am_shared_mmap_file_float_valgrind)(SizeT length, UInt prot, Int fd,
+                                                      Off64T offset);
+extern SysRes VG_(do_syscall)(UWord number, RegWord, RegWord, RegWord, RegWord, RegWord, RegWord,
+                              RegWord, RegWord);
+extern Int VG_(safe_fd)(Int fd);
+extern Int VG_(fcntl)(Int fd, Int cmd, Addr arg);
+
+struct ss_options {
+  const HChar* folder; /* where the recorder waits for rings */
+  ULong skip;          /* instructions before measuring starts */
+  ULong max;           /* instructions to measure, 0 for all */
+  const HChar* from;   /* function whose entry starts measuring */
+  const HChar* to;     /* function whose entry stops it */
+  UInt turn;           /* blocks a thread runs before the next one may */
+  Bool stream;         /* block executions and addresses go through the ring */
+  Bool children;       /* follow forks */
+};
+extern struct ss_options ss_options;
+
+/* ring.c: the shared memory. `ss_ring` never moves, not even in a forked child, because generated
+   code has its address built in. */
+extern struct ss_ring* ss_ring;
+void ss_ring_open(void);        /* at start-up; ends the process with a message when it cannot */
+void ss_ring_reopen(void);      /* in a forked child: a ring of its own at the same address */
+void ss_ring_detach(void);      /* from here on everything is written into the void */
+Bool ss_ring_attached(void);
+void ss_ring_publish(void);     /* hand over what is written so far */
+void ss_ring_end(void);         /* no record follows */
+void ss_ring_next_buffer(void); /* called by generated code when `position` is past `limit` */
+void ss_ring_park(void);        /* measuring off: generated code writes into the void */
+void ss_ring_unpark(void);      /* measuring on */
+Bool ss_ring_more_counters(ULong exits);
+ULong ss_clock_ns(void);
+
+/* emit.c: one record into the ring. `words` are the fields behind head and `when`. */
+void ss_emit(UInt tag, UInt thread, const ss_word* fields, UInt count);
+void ss_emit_tail(UInt tag, UInt thread, const ss_word* fields, UInt count, const void* tail,
+                  UInt bytes);
+void ss_note(const HChar* text);
+
+/* threads.c */
+UInt ss_thread(ThreadId tid); /* our number of a thread: never used again, 0 if there is none */
+UInt ss_current_thread(void);
+void ss_threads_init(void);
+void ss_threads_after_fork(ThreadId tid);
+void ss_threads_start_main(ThreadId tid);
+void ss_threads_names(void); /* emit the names that threads have now */
+void ss_thread_renamed(ThreadId tid, const HChar* name);
+
+/* memory.c: mappings; allocations.c: heap blocks; syscalls.c: exec, futex, names, waits */
+void ss_memory_init(void);
+void ss_allocations_init(void);
+Bool ss_in_preload(Addr address);
+Bool ss_allocation_request(ThreadId tid, UWord* args, UWord* result);
+void ss_syscalls_init(void);
+
+/* measure.c: switching measuring on and off */
+void ss_measure_init(void);
+void ss_measure(Bool on, UInt mark);
+Bool ss_measuring(void);
+Bool ss_measure_request(ThreadId tid, UWord* args, UWord* result);
+void ss_measure_limit(void); /* called by generated code when `executed` reaches `stop_at` */
+void ss_measure_from(void);  /* called by generated code at the entry of --from */
+void ss_measure_to(void);    /* called by generated code at the entry of --to */
+
+/* blocks.c: what a superblock holds; instrument.c: the generated code */
+#define SS_MAX_INSTRUCTIONS 256
+#define SS_MAX_OPERATIONS 500
+
+struct ss_operation {
+  UShort instruction;
+  UChar kind;
+  UChar guarded;
+  UInt size;
+};
+struct ss_exit {
+  UInt instructions;
+  UInt operations;
+};
+struct ss_block_shape {
+  Addr address;
+  UInt instructions, operations, exits;
+  UInt lengths[SS_MAX_INSTRUCTIONS];
+  struct ss_operation operation[SS_MAX_OPERATIONS];
+  struct ss_exit exit[SS_MAX_INSTRUCTIONS];
+};
+void ss_blocks_init(void);
+/* The number of the block's first exit; the block is defined in the stream when it is new. */
+UInt ss_block_number(const struct ss_block_shape* shape);
+
+#endif
