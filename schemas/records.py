@@ -102,7 +102,6 @@ RECORDS = (
             Field("length", "bytes"),
             Field("access", "1 read, 2 write, 4 execute"),
             Field("offset", "offset in the file"),
-            Field("is_stack", "1 for the main thread's stack"),
         ),
         tail="path of the file, empty when anonymous",
     ),

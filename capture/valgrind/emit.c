@@ -17,22 +17,16 @@ void ss_emit_tail(UInt tag, UInt thread, const ss_word* fields, UInt count, cons
   UInt words = 2 + count + tail_words;
   tl_assert(words < SS_RING_BUFFER_WORDS - SS_RING_GUARD_WORDS);
 
-  Bool parked = ss_ring->parked != 0;
-  if (parked) ss_ring_unpark();
-  if (ss_ring->position + words * 8UL > ss_ring->limit + SS_RING_GUARD_WORDS * 8UL)
-    ss_ring_publish();
-  if (!ss_ring_attached()) return;
-  ss_word* at = (ss_word*)(Addr)ss_ring->position;
+  ss_word* at = ss_ring_reserve(words);
   at[0] = SS_HEAD(tag, words, thread);
-  at[1] = ss_ring->executed;
+  at[1] = ss_measured();
   for (UInt i = 0; i < count; i++) at[2 + i] = fields[i];
   if (has_tail) {
     at[words - 1] = 0;
     at[2 + count] = bytes;
     VG_(memcpy)(at + 3 + count, tail, bytes);
   }
-  __atomic_store_n(&ss_ring->position, (Addr)(at + words), __ATOMIC_RELEASE);
-  if (parked) ss_ring_park();
+  ss_ring_commit(at + words);
 }
 
 void ss_note(const HChar* text) {

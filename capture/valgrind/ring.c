@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* The target's end of the shared memory that schemas/ring.py describes.
-   Back-pressure, never loss: a full ring makes the target wait. The recorder is known to be alive by
-   a lock that it holds on `recorder.lock`, and it knows the target to be alive by a lock that the
-   target holds on its ring file: locks of a dead process are gone, even those of a zombie. */
+   Back-pressure, never loss: a full ring makes the target wait. The recorder is known to be alive
+   by a lock that it holds on `recorder.lock`, and it knows the target to be alive by a lock that
+   the target holds on its ring file: locks of a dead process are gone, even those of a zombie. */
 #include "pub_tool_aspacemgr.h"
 #include "pub_tool_libcassert.h"
 #include "pub_tool_libcbase.h"
@@ -13,6 +13,8 @@
 #include "tool.h"
 
 #define BUFFER_BYTES (SS_RING_BUFFER_WORDS * 8UL)
+#define WRITE_LOCK 1        /* F_WRLCK */
+#define NO_LOCK 2           /* F_UNLCK */
 #define COUNTER_STEP 8192UL /* counters made sure of at a time: 64 KiB */
 
 struct ss_ring* ss_ring = NULL;
@@ -54,9 +56,9 @@ static Bool lock(Int fd, Int command, Short* type) {
 }
 
 static Bool recorder_alive(void) {
-  Short type = VKI_F_WRLCK;
+  Short type = WRITE_LOCK;
   if (!lock(recorder_fd, VKI_F_GETLK, &type)) return False;
-  return type != VKI_F_UNLCK;
+  return type != NO_LOCK;
 }
 
 static Int open_private(const HChar* path, Int flags) {
@@ -84,7 +86,7 @@ static Bool allocate(Int fd, ULong offset, ULong length) {
 }
 
 static Bool prepare_file(void) {
-  Short type = VKI_F_WRLCK;
+  Short type = WRITE_LOCK;
   ring_fd = create_ring_file();
   if (ring_fd < 0) return False;
   if (sr_isError(system_call(__NR_ftruncate, ring_fd, SS_RING_BYTES, 0, 0, 0, 0))) return False;
@@ -133,8 +135,7 @@ Bool ss_ring_attached(void) { return attached; }
 
 /* Put private memory where the ring was: the file may belong to a parent who still uses it. */
 static void map_private(void) {
-  SysRes res = system_call(__NR_mmap, (UWord)ss_ring, SS_RING_BYTES,
-                           VKI_PROT_READ | VKI_PROT_WRITE,
+  SysRes res = system_call(__NR_mmap, (UWord)ss_ring, SS_RING_BYTES, VKI_PROT_READ | VKI_PROT_WRITE,
                            VKI_MAP_PRIVATE | VKI_MAP_FIXED | VKI_MAP_ANONYMOUS, -1, 0);
   if (sr_isError(res)) VG_(tool_panic)("cannot leave the ring");
   counters_ready = SS_RING_COUNTERS;
@@ -157,9 +158,9 @@ void ss_ring_reopen(void) {
   VG_(close)(ring_fd);
   counters_ready = 0;
   if (ss_options.children && recorder_alive() && prepare_file()) {
-    SysRes res = system_call(__NR_mmap, (UWord)ss_ring, SS_RING_BYTES,
-                             VKI_PROT_READ | VKI_PROT_WRITE, VKI_MAP_SHARED | VKI_MAP_FIXED,
-                             ring_fd, 0);
+    SysRes res =
+        system_call(__NR_mmap, (UWord)ss_ring, SS_RING_BYTES, VKI_PROT_READ | VKI_PROT_WRITE,
+                    VKI_MAP_SHARED | VKI_MAP_FIXED, ring_fd, 0);
     if (sr_isError(res)) VG_(tool_panic)("cannot map a child's ring");
     if (!ss_ring_more_counters(exits)) map_private(), attached = False;
   } else {
@@ -200,28 +201,39 @@ static void wait_for_reader(void) {
   }
 }
 
-static void publish(Addr position) {
-  ULong number = ss_ring->published;
-  ss_ring->used[number % SS_RING_BUFFERS] = (position - buffer_start(number)) / 8;
-  __atomic_store_n(&ss_ring->published, number + 1, __ATOMIC_RELEASE);
-  wait_for_reader();
+/* Where the next record goes: generated code may be parked elsewhere meanwhile. */
+static ss_word* cursor(void) { return ss_ring->parked ? &ss_ring->parked : &ss_ring->position; }
+
+static void start_buffer(ULong number) {
+  if (ss_ring->parked)
+    ss_ring->parked = buffer_start(number);
+  else
+    enter_buffer(number);
 }
 
 void ss_ring_publish(void) {
   if (!attached) {
-    enter_buffer(0);
+    start_buffer(0);
     return;
   }
-  Bool parked = ss_ring->parked != 0;
-  if (parked) ss_ring_unpark();
-  if (ss_ring->position != buffer_start(ss_ring->published)) {
-    publish(ss_ring->position);
-    enter_buffer(ss_ring->published);
-  }
-  if (parked) ss_ring_park();
+  ULong number = ss_ring->published;
+  ULong used = (*cursor() - buffer_start(number)) / 8;
+  if (used == 0) return;
+  ss_ring->used[number % SS_RING_BUFFERS] = used;
+  __atomic_store_n(&ss_ring->published, number + 1, __ATOMIC_RELEASE);
+  wait_for_reader();
+  start_buffer(ss_ring->published);
 }
 
-/* Private memory behind the spare counters' first words takes what is written while parked. */
+ss_word* ss_ring_reserve(UInt words) {
+  Addr end = buffer_start(ss_ring->published) + BUFFER_BYTES;
+  if (*cursor() + words * 8UL > end) ss_ring_publish();
+  return (ss_word*)(Addr)*cursor();
+}
+
+void ss_ring_commit(const ss_word* end) { __atomic_store_n(cursor(), (Addr)end, __ATOMIC_RELEASE); }
+
+/* Takes what generated code writes while measuring is off. */
 static ss_word parking[SS_RING_BUFFER_WORDS];
 
 static void enter_parking(void) {
@@ -244,8 +256,7 @@ void ss_ring_park(void) {
 
 void ss_ring_unpark(void) {
   ss_ring->position = ss_ring->parked;
-  ss_ring->limit =
-      buffer_start(ss_ring->published) + BUFFER_BYTES - SS_RING_GUARD_WORDS * 8UL;
+  ss_ring->limit = buffer_start(ss_ring->published) + BUFFER_BYTES - SS_RING_GUARD_WORDS * 8UL;
   ss_ring->counters = (Addr)ss_ring + SS_RING_COUNTER_OFFSET;
   ss_ring->parked = 0;
 }

@@ -18,8 +18,8 @@ extern Int VG_(fcntl)(Int fd, Int cmd, Addr arg);
 
 struct ss_options {
   const HChar* folder; /* where the recorder waits for rings */
-  ULong skip;          /* instructions before measuring starts */
-  ULong max;           /* instructions to measure, 0 for all */
+  Long skip;           /* instructions before measuring starts */
+  Long max;            /* instructions to measure, 0 for all */
   const HChar* from;   /* function whose entry starts measuring */
   const HChar* to;     /* function whose entry stops it */
   UInt turn;           /* blocks a thread runs before the next one may */
@@ -31,11 +31,13 @@ extern struct ss_options ss_options;
 /* ring.c: the shared memory. `ss_ring` never moves, not even in a forked child, because generated
    code has its address built in. */
 extern struct ss_ring* ss_ring;
-void ss_ring_open(void);        /* at start-up; ends the process with a message when it cannot */
-void ss_ring_reopen(void);      /* in a forked child: a ring of its own at the same address */
-void ss_ring_detach(void);      /* from here on everything is written into the void */
+void ss_ring_open(void);   /* at start-up; ends the process with a message when it cannot */
+void ss_ring_reopen(void); /* in a forked child: a ring of its own at the same address */
+void ss_ring_detach(void); /* from here on everything is written into the void */
 Bool ss_ring_attached(void);
-void ss_ring_publish(void);     /* hand over what is written so far */
+void ss_ring_publish(void);           /* hand over what is written so far */
+ss_word* ss_ring_reserve(UInt words); /* room for a record; 0 < words < a buffer */
+void ss_ring_commit(const ss_word* end);
 void ss_ring_end(void);         /* no record follows */
 void ss_ring_next_buffer(void); /* called by generated code when `position` is past `limit` */
 void ss_ring_park(void);        /* measuring off: generated code writes into the void */
@@ -60,7 +62,6 @@ void ss_thread_renamed(ThreadId tid, const HChar* name);
 
 /* memory.c: mappings; allocations.c: heap blocks; syscalls.c: exec, futex, names, waits */
 void ss_memory_init(void);
-void ss_allocations_init(void);
 Bool ss_in_preload(Addr address);
 Bool ss_allocation_request(ThreadId tid, UWord* args, UWord* result);
 void ss_syscalls_init(void);
@@ -68,7 +69,7 @@ void ss_syscalls_init(void);
 /* measure.c: switching measuring on and off */
 void ss_measure_init(void);
 void ss_measure(Bool on, UInt mark);
-Bool ss_measuring(void);
+ULong ss_measured(void); /* instructions measured so far: the `when` of records */
 Bool ss_measure_request(ThreadId tid, UWord* args, UWord* result);
 void ss_measure_limit(void); /* called by generated code when `executed` reaches `stop_at` */
 void ss_measure_from(void);  /* called by generated code at the entry of --from */
@@ -95,7 +96,6 @@ struct ss_block_shape {
   struct ss_operation operation[SS_MAX_OPERATIONS];
   struct ss_exit exit[SS_MAX_INSTRUCTIONS];
 };
-void ss_blocks_init(void);
 /* The number of the block's first exit; the block is defined in the stream when it is new. */
 UInt ss_block_number(const struct ss_block_shape* shape);
 

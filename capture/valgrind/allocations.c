@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Heap blocks, as the wraps in preload.c report them: each with the call path that asked for it.
+   Wraps nest (new over malloc): only the outermost is logged, known by our own wrap's code further
+   up the stack. */
+#include "intern.h"
+#include "pub_tool_libcbase.h"
+#include "pub_tool_stacktrace.h"
+#include "pub_tool_threadstate.h"
+#include "requests.h"
+#include "tool.h"
+
+#define MAX_FRAMES 24
+#define KEPT_FRAMES 16
+
+static struct ss_intern sites;
+static UInt next_site = 0;
+static Addr last_freed = 0; /* delete over free: the same address twice, nothing in between */
+
+/* Number of frames from the first caller outside the wraps; 0 when a wrap is also further up. */
+static UInt call_path(ThreadId tid, Addr* frames, Addr** first) {
+  UInt count = VG_(get_StackTrace)(tid, frames, MAX_FRAMES, NULL, NULL, 0);
+  UInt skip = 0;
+  while (skip < count && ss_in_preload(frames[skip])) skip++;
+  for (UInt i = skip; i < count; i++)
+    if (ss_in_preload(frames[i])) return 0;
+  *first = frames + skip;
+  count -= skip;
+  return count < KEPT_FRAMES ? count : KEPT_FRAMES;
+}
+
+static UInt site_number(UInt thread, const Addr* frames, UInt count) {
+  Bool fresh;
+  UInt* number = ss_intern(&sites, ss_hash(count, frames, count * sizeof(Addr)), &fresh);
+  if (fresh) {
+    *number = next_site++;
+    ss_word word = *number;
+    ss_emit_tail(SS_SITE, thread, &word, 1, frames, count * sizeof(Addr));
+  }
+  return *number;
+}
+
+static void allocated(ThreadId tid, UInt kind, Addr address, UWord size, Addr old) {
+  Addr frames[MAX_FRAMES], *first;
+  UInt count = call_path(tid, frames, &first);
+  if (count == 0) return;
+  if (address == 0 && old == 0) return; /* a failed allocation is none */
+  UInt thread = ss_thread(tid);
+  ss_word fields[] = {address, size, site_number(thread, first, count), kind, old};
+  ss_emit(SS_ALLOC, thread, fields, 5);
+  last_freed = 0;
+}
+
+static void freed(ThreadId tid, Addr address) {
+  if (address == 0 || address == last_freed) return;
+  last_freed = address;
+  ss_word word = address;
+  ss_emit(SS_FREE, ss_thread(tid), &word, 1);
+}
+
+Bool ss_allocation_request(ThreadId tid, UWord* args, UWord* result) {
+  *result = 0;
+  switch (args[0]) {
+    case SS_REQUEST_ALLOCATED:
+      allocated(tid, args[1], args[2], args[3], args[4]);
+      return True;
+    case SS_REQUEST_FREED:
+      freed(tid, args[1]);
+      return True;
+    default:
+      return False;
+  }
+}

@@ -1,0 +1,334 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Generated code. Two passes over a superblock: the first describes it, the second writes it out
+   with our statements in between. Everything is stored inline; the only calls are the rare ones
+   that switch buffers or measuring.
+
+   What is written takes effect at an exit, and only there: `position`, `executed` and the counters
+   are stored just before each exit statement whose values differ from what was stored last. A fault
+   in the middle of a block leaves no half of it behind. */
+#include "instrument.h"
+
+#include "pub_tool_debuginfo.h"
+#include "pub_tool_libcassert.h"
+#include "pub_tool_libcbase.h"
+#include "pub_tool_machine.h"
+#include "pub_tool_options.h"
+#include "tool.h"
+
+/* --- first pass: what the block holds --- */
+
+struct describing {
+  struct ss_block_shape* shape;
+  const IRExpr* last_load; /* address of the last operation if it can still become a modify */
+  Bool overflow;
+};
+
+static void add_operation(struct describing* d, UInt kind, Bool guarded, UInt size) {
+  struct ss_block_shape* shape = d->shape;
+  d->last_load = NULL;
+  if (shape->operations == SS_MAX_OPERATIONS) {
+    d->overflow = True;
+    return;
+  }
+  struct ss_operation* op = &shape->operation[shape->operations++];
+  op->instruction = shape->instructions - 1;
+  op->kind = kind;
+  op->guarded = guarded;
+  op->size = size;
+}
+
+static void add_exit(struct ss_block_shape* shape) {
+  struct ss_exit now = {shape->instructions, shape->operations};
+  if (shape->exits) {
+    const struct ss_exit* last = &shape->exit[shape->exits - 1];
+    if (last->instructions == now.instructions && last->operations == now.operations) return;
+  }
+  shape->exit[shape->exits++] = now;
+}
+
+static void add_load(struct describing* d, const IRExpr* address, UInt size) {
+  add_operation(d, SS_OP_KIND_LOAD, False, size);
+  d->last_load = address;
+}
+
+static Bool same_atom(const IRExpr* a, const IRExpr* b) { return a && b && eqIRAtom(a, b); }
+
+/* A store to where the same instruction just loaded from makes the load a modify. */
+static Bool becomes_modify(struct describing* d, const IRExpr* address, UInt size) {
+  struct ss_block_shape* shape = d->shape;
+  if (!same_atom(d->last_load, address)) return False;
+  struct ss_operation* op = &shape->operation[shape->operations - 1];
+  if (op->size != size || op->instruction != shape->instructions - 1) return False;
+  op->kind = SS_OP_KIND_MODIFY;
+  d->last_load = NULL;
+  return True;
+}
+
+static void add_store(struct describing* d, const IRExpr* address, UInt size) {
+  if (!becomes_modify(d, address, size)) add_operation(d, SS_OP_KIND_STORE, False, size);
+}
+
+static UInt cas_size(const IRCAS* cas, IRTypeEnv* types) {
+  return sizeofIRType(typeOfIRExpr(types, cas->dataLo)) * (cas->dataHi ? 2 : 1);
+}
+
+static UInt dirty_kind(const IRDirty* dirty) {
+  return dirty->mFx == Ifx_Read    ? SS_OP_KIND_LOAD
+         : dirty->mFx == Ifx_Write ? SS_OP_KIND_STORE
+                                   : SS_OP_KIND_MODIFY;
+}
+
+static void describe_guarded_load(struct describing* d, const IRLoadG* load) {
+  IRType loaded = Ity_INVALID, widened = Ity_INVALID;
+  typeOfIRLoadGOp(load->cvt, &widened, &loaded);
+  add_operation(d, SS_OP_KIND_LOAD, True, sizeofIRType(loaded));
+}
+
+static void describe_statement(struct describing* d, IRStmt* st, IRTypeEnv* types) {
+  switch (st->tag) {
+    case Ist_IMark:
+      d->last_load = NULL;
+      if (d->shape->instructions == 0) d->shape->address = st->Ist.IMark.addr;
+      d->shape->lengths[d->shape->instructions++] = st->Ist.IMark.len;
+      break;
+    case Ist_WrTmp:
+      if (st->Ist.WrTmp.data->tag == Iex_Load)
+        add_load(d, st->Ist.WrTmp.data->Iex.Load.addr,
+                 sizeofIRType(st->Ist.WrTmp.data->Iex.Load.ty));
+      break;
+    case Ist_Store:
+      add_store(d, st->Ist.Store.addr, sizeofIRType(typeOfIRExpr(types, st->Ist.Store.data)));
+      break;
+    case Ist_LoadG:
+      describe_guarded_load(d, st->Ist.LoadG.details);
+      break;
+    case Ist_StoreG:
+      add_operation(d, SS_OP_KIND_STORE, True,
+                    sizeofIRType(typeOfIRExpr(types, st->Ist.StoreG.details->data)));
+      break;
+    case Ist_CAS:
+      add_operation(d, SS_OP_KIND_MODIFY, False, cas_size(st->Ist.CAS.details, types));
+      break;
+    case Ist_Dirty:
+      if (st->Ist.Dirty.details->mFx != Ifx_None)
+        add_operation(d, dirty_kind(st->Ist.Dirty.details), True, st->Ist.Dirty.details->mSize);
+      break;
+    case Ist_Exit:
+      add_exit(d->shape);
+      break;
+    default:
+      break;
+  }
+}
+
+static Bool describe(IRSB* in, struct ss_block_shape* shape) {
+  struct describing d = {shape, NULL, False};
+  shape->instructions = shape->operations = shape->exits = 0;
+  for (Int i = 0; i < in->stmts_used; i++)
+    if (in->stmts[i] && (shape->instructions || in->stmts[i]->tag == Ist_IMark))
+      describe_statement(&d, in->stmts[i], in->tyenv);
+  add_exit(shape);
+  if (d.overflow) ss_note("operations: a block has more memory operations than can be recorded");
+  return shape->instructions > 0;
+}
+
+/* --- second pass: our statements in between --- */
+
+struct writing {
+  IRSB* out;
+  const struct ss_block_shape* shape;
+  UInt number;           /* of the first exit */
+  IRTemp position;       /* where the block's head word is; STREAM only */
+  IRTemp executed;       /* before this block */
+  IRTemp counters;       /* COUNT only */
+  UInt instructions;     /* seen so far */
+  UInt operations;       /* written so far */
+  UInt exit;             /* the exit that comes next */
+  UInt stored_exit;      /* in the head word */
+  Int stored_operations; /* as `position` says; -1 before the first store */
+  Int stored_instructions;
+  const IRExpr* last_load;
+  UInt last_load_instruction;
+};
+
+static void put(struct writing* w, IRStmt* st) { addStmtToIRSB(w->out, st); }
+
+static IRExpr* field(const ss_word* address) { return mkIRExpr_HWord((HWord)address); }
+
+static IRTemp load64(struct writing* w, const ss_word* address) {
+  IRTemp value = newIRTemp(w->out->tyenv, Ity_I64);
+  put(w, IRStmt_WrTmp(value, IRExpr_Load(Iend_LE, Ity_I64, field(address))));
+  return value;
+}
+
+static IRExpr* add64(struct writing* w, IRTemp base, ULong offset) {
+  if (offset == 0) return IRExpr_RdTmp(base);
+  IRTemp sum = newIRTemp(w->out->tyenv, Ity_I64);
+  put(w, IRStmt_WrTmp(
+             sum, IRExpr_Binop(Iop_Add64, IRExpr_RdTmp(base), IRExpr_Const(IRConst_U64(offset)))));
+  return IRExpr_RdTmp(sum);
+}
+
+static void store(struct writing* w, IRExpr* address, IRExpr* value) {
+  put(w, IRStmt_Store(Iend_LE, address, value));
+}
+
+static IRDirty* call(struct writing* w, const HChar* name, void (*helper)(void)) {
+  IRDirty* dirty = unsafeIRDirty_0_N(0, name, VG_(fnptr_to_fnentry)(helper), mkIRExprVec_0());
+  put(w, IRStmt_Dirty(dirty));
+  return dirty;
+}
+
+/* Calls `helper` when low < high, unsigned. */
+static void call_when_below(struct writing* w, IRTemp low, IRTemp high, const HChar* name,
+                            void (*helper)(void)) {
+  IRTemp guard = newIRTemp(w->out->tyenv, Ity_I1);
+  put(w, IRStmt_WrTmp(guard, IRExpr_Binop(Iop_CmpLT64U, IRExpr_RdTmp(low), IRExpr_RdTmp(high))));
+  call(w, name, helper)->guard = IRExpr_RdTmp(guard);
+}
+
+static Bool is_entry_of(Addr address, const HChar* function) {
+  const HChar* name;
+  return function && VG_(get_fnname_if_entry)(VG_(current_DiEpoch)(), address, &name) &&
+         VG_(strcmp)(name, function) == 0;
+}
+
+static void write_switches(struct writing* w) {
+  if (is_entry_of(w->shape->address, ss_options.to)) call(w, "ss_measure_to", ss_measure_to);
+  if (is_entry_of(w->shape->address, ss_options.from)) call(w, "ss_measure_from", ss_measure_from);
+  if (ss_options.skip || ss_options.max) {
+    IRTemp executed = load64(w, &ss_ring->executed);
+    IRTemp stop_at = load64(w, &ss_ring->stop_at);
+    IRTemp guard = newIRTemp(w->out->tyenv, Ity_I1);
+    put(w, IRStmt_WrTmp(guard,
+                        IRExpr_Binop(Iop_CmpLE64U, IRExpr_RdTmp(stop_at), IRExpr_RdTmp(executed))));
+    call(w, "ss_measure_limit", ss_measure_limit)->guard = IRExpr_RdTmp(guard);
+  }
+}
+
+static void write_entry(struct writing* w) {
+  write_switches(w);
+  if (ss_options.stream) {
+    IRTemp position = load64(w, &ss_ring->position);
+    IRTemp limit = load64(w, &ss_ring->limit);
+    call_when_below(w, limit, position, "ss_ring_next_buffer", ss_ring_next_buffer);
+    w->position = load64(w, &ss_ring->position);
+    store(w, IRExpr_RdTmp(w->position), IRExpr_Const(IRConst_U64(SS_BLOCK_HEAD(w->number))));
+  } else {
+    w->counters = load64(w, &ss_ring->counters);
+  }
+  w->executed = load64(w, &ss_ring->executed);
+}
+
+static void write_counter(struct writing* w) {
+  IRTemp old = newIRTemp(w->out->tyenv, Ity_I64);
+  IRExpr* address = add64(w, w->counters, (w->number + w->exit) * 8ULL);
+  put(w, IRStmt_WrTmp(old, IRExpr_Load(Iend_LE, Ity_I64, address)));
+  store(w, address, add64(w, old, 1));
+}
+
+/* Makes what the block did so far count, before an exit that may be taken here. */
+static void write_exit(struct writing* w) {
+  const struct ss_exit* exits = w->shape->exit;
+  UInt exit = w->exit;
+  if (exits[exit].instructions != w->instructions || exits[exit].operations != w->operations)
+    exit = ++w->exit;
+  tl_assert(exits[exit].instructions == w->instructions && exits[exit].operations == w->operations);
+  Bool moved = w->stored_instructions != (Int)w->instructions;
+  if (ss_options.stream) {
+    if (w->stored_exit != exit)
+      store(w, IRExpr_RdTmp(w->position),
+            IRExpr_Const(IRConst_U64(SS_BLOCK_HEAD(w->number + exit))));
+    if (w->stored_operations != (Int)w->operations)
+      store(w, field(&ss_ring->position), add64(w, w->position, 8ULL * (1 + w->operations)));
+  } else if (moved || w->stored_exit != exit || w->stored_operations < 0) {
+    write_counter(w);
+  }
+  if (moved) store(w, field(&ss_ring->executed), add64(w, w->executed, w->instructions));
+  w->stored_exit = exit;
+  w->stored_operations = w->operations;
+  w->stored_instructions = w->instructions;
+}
+
+static void write_address(struct writing* w, IRExpr* address, IRExpr* guard) {
+  w->last_load = NULL;
+  if (w->operations == w->shape->operations) return; /* more than can be recorded */
+  UInt index = w->operations++;
+  if (!ss_options.stream) return;
+  if (guard) {
+    IRTemp wide = newIRTemp(w->out->tyenv, Ity_I64);
+    put(w,
+        IRStmt_WrTmp(wide, IRExpr_ITE(guard, address, IRExpr_Const(IRConst_U64(SS_NO_ADDRESS)))));
+    address = IRExpr_RdTmp(wide);
+  }
+  store(w, add64(w, w->position, 8ULL * (1 + index)), address);
+}
+
+static void write_load(struct writing* w, IRExpr* address) {
+  write_address(w, address, NULL);
+  w->last_load = address;
+  w->last_load_instruction = w->instructions;
+}
+
+static void write_store(struct writing* w, IRExpr* address) {
+  const struct ss_operation* last = w->operations ? &w->shape->operation[w->operations - 1] : NULL;
+  if (same_atom(w->last_load, address) && last->kind == SS_OP_KIND_MODIFY &&
+      w->last_load_instruction == w->instructions) {
+    w->last_load = NULL;
+    return;
+  }
+  write_address(w, address, NULL);
+}
+
+/* Ours come before the statement, so that a faulting one is never counted. */
+static void write_statement(struct writing* w, IRStmt* st) {
+  switch (st->tag) {
+    case Ist_IMark:
+      w->instructions++;
+      w->last_load = NULL;
+      break;
+    case Ist_WrTmp:
+      if (st->Ist.WrTmp.data->tag == Iex_Load) write_load(w, st->Ist.WrTmp.data->Iex.Load.addr);
+      break;
+    case Ist_Store:
+      write_store(w, st->Ist.Store.addr);
+      break;
+    case Ist_LoadG:
+      write_address(w, st->Ist.LoadG.details->addr, st->Ist.LoadG.details->guard);
+      break;
+    case Ist_StoreG:
+      write_address(w, st->Ist.StoreG.details->addr, st->Ist.StoreG.details->guard);
+      break;
+    case Ist_CAS:
+      write_address(w, st->Ist.CAS.details->addr, NULL);
+      break;
+    case Ist_Dirty:
+      if (st->Ist.Dirty.details->mFx != Ifx_None)
+        write_address(w, st->Ist.Dirty.details->mAddr, st->Ist.Dirty.details->guard);
+      break;
+    case Ist_Exit:
+      write_exit(w);
+      break;
+    default:
+      break;
+  }
+  put(w, st);
+}
+
+static struct ss_block_shape shape;
+
+IRSB* ss_instrument(VgCallbackClosure* closure, IRSB* in, const VexGuestLayout* layout,
+                    const VexGuestExtents* extents, const VexArchInfo* arch, IRType guest_word,
+                    IRType host_word) {
+  if (ss_in_preload(closure->readdr) || !describe(in, &shape)) return in;
+  struct writing w = {.out = deepCopyIRSBExceptStmts(in), .shape = &shape};
+  w.number = ss_block_number(&shape);
+  w.stored_operations = w.stored_instructions = -1;
+  Int i = 0;
+  for (; i < in->stmts_used && in->stmts[i]->tag != Ist_IMark; i++) put(&w, in->stmts[i]);
+  write_entry(&w);
+  for (; i < in->stmts_used; i++)
+    if (in->stmts[i]) write_statement(&w, in->stmts[i]);
+  write_exit(&w);
+  return w.out;
+}

@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Loaded into the target: wraps the functions that make and free heap blocks, and tells the tool.
+   The target's own allocator does the work, so its heap looks as it does natively. This code runs
+   as client code, but the tool leaves it out of stream and counts.
+
+   A block is reported after it was made and before it is freed, so that no other thread can be seen
+   to get it in between. realloc reports the old block freed first; if it fails, the report with
+   address 0 gives the old one back. */
+#include <stddef.h>
+
+#include "requests.h"
+#include "stallscope_records.h"
+#include "valgrind.h"
+
+typedef unsigned long word;
+#define INLINE static inline __attribute__((always_inline))
+
+INLINE void* allocated(word kind, void* block, word size, void* old) {
+  VALGRIND_DO_CLIENT_REQUEST_STMT(SS_REQUEST_ALLOCATED, kind, block, size, old, 0);
+  return block;
+}
+
+INLINE void freed(void* block) {
+  if (block) VALGRIND_DO_CLIENT_REQUEST_STMT(SS_REQUEST_FREED, block, 0, 0, 0, 0);
+}
+
+/* The shapes of the wrapped functions. */
+INLINE void* make_size(OrigFn fn, word kind, word size) {
+  void* block;
+  CALL_FN_W_W(block, fn, size);
+  return allocated(kind, block, size, NULL);
+}
+
+INLINE void* make_size_then(OrigFn fn, word kind, word size, word other) {
+  void* block;
+  CALL_FN_W_WW(block, fn, size, other);
+  return allocated(kind, block, size, NULL);
+}
+
+INLINE void* make_size_then2(OrigFn fn, word kind, word size, word other, word another) {
+  void* block;
+  CALL_FN_W_WWW(block, fn, size, other, another);
+  return allocated(kind, block, size, NULL);
+}
+
+INLINE void* make_aligned(OrigFn fn, word alignment, word size) {
+  void* block;
+  CALL_FN_W_WW(block, fn, alignment, size);
+  return allocated(SS_ALLOC_KIND_ALIGNED, block, size, NULL);
+}
+
+INLINE int make_posix(OrigFn fn, void** place, word alignment, word size) {
+  int error;
+  CALL_FN_W_WWW(error, fn, place, alignment, size);
+  if (error == 0) allocated(SS_ALLOC_KIND_ALIGNED, *place, size, NULL);
+  return error;
+}
+
+INLINE void* make_array(OrigFn fn, word count, word size) {
+  void* block;
+  CALL_FN_W_WW(block, fn, count, size);
+  return allocated(SS_ALLOC_KIND_CALLOC, block, count * size, NULL);
+}
+
+INLINE void* resized(void* block, word size, void* old) {
+  if (block == NULL && size == 0) return block; /* realloc(p, 0) freed it */
+  return allocated(SS_ALLOC_KIND_REALLOC, block, size, old);
+}
+
+INLINE void* resize(OrigFn fn, void* old, word size) {
+  void* block;
+  freed(old);
+  CALL_FN_W_WW(block, fn, old, size);
+  return resized(block, size, old);
+}
+
+INLINE void* resize_then(OrigFn fn, void* old, word size, word other) {
+  void* block;
+  freed(old);
+  CALL_FN_W_WWW(block, fn, old, size, other);
+  return resized(block, size, old);
+}
+
+INLINE void* resize_array(OrigFn fn, void* old, word count, word size) {
+  void* block;
+  freed(old);
+  CALL_FN_W_WWW(block, fn, old, count, size);
+  return resized(block, count * size, old);
+}
+
+INLINE void give_back(OrigFn fn, void* block) {
+  freed(block);
+  CALL_FN_v_W(fn, block);
+}
+
+INLINE void give_back_then(OrigFn fn, void* block, word other) {
+  freed(block);
+  CALL_FN_v_WW(fn, block, other);
+}
+
+INLINE void give_back_then2(OrigFn fn, void* block, word other, word another) {
+  freed(block);
+  CALL_FN_v_WWW(fn, block, other, another);
+}
+
+#define WRAP(result, library, name, parameters, body)        \
+  result I_WRAP_SONAME_FNNAME_ZU(library, name) parameters;  \
+  result I_WRAP_SONAME_FNNAME_ZU(library, name) parameters { \
+    OrigFn fn;                                               \
+    VALGRIND_GET_ORIG_FN(fn);                                \
+    return body;                                             \
+  }
+#define WRAP_FREE(library, name, parameters, body)         \
+  void I_WRAP_SONAME_FNNAME_ZU(library, name) parameters;  \
+  void I_WRAP_SONAME_FNNAME_ZU(library, name) parameters { \
+    OrigFn fn;                                             \
+    VALGRIND_GET_ORIG_FN(fn);                              \
+    body;                                                  \
+  }
+
+#define MALLOC_FAMILY(library)                                                             \
+  WRAP(void*, library, malloc, (word n), make_size(fn, SS_ALLOC_KIND_MALLOC, n))           \
+  WRAP(void*, library, calloc, (word n, word m), make_array(fn, n, m))                     \
+  WRAP(void*, library, realloc, (void* p, word n), resize(fn, p, n))                       \
+  WRAP(void*, library, reallocarray, (void* p, word n, word m), resize_array(fn, p, n, m)) \
+  WRAP(void*, library, memalign, (word a, word n), make_aligned(fn, a, n))                 \
+  WRAP(void*, library, aligned_alloc, (word a, word n), make_aligned(fn, a, n))            \
+  WRAP(int, library, posix_memalign, (void** p, word a, word n), make_posix(fn, p, a, n))  \
+  WRAP(void*, library, valloc, (word n), make_size(fn, SS_ALLOC_KIND_ALIGNED, n))          \
+  WRAP(void*, library, pvalloc, (word n), make_size(fn, SS_ALLOC_KIND_ALIGNED, n))         \
+  WRAP_FREE(library, free, (void* p), give_back(fn, p))                                    \
+  WRAP_FREE(library, cfree, (void* p), give_back(fn, p))
+
+#define ANY_NEW(library, letter, kind)                                                        \
+  WRAP(void*, library, _Zn##letter##m, (word n), make_size(fn, kind, n))                      \
+  WRAP(void*, library, _Zn##letter##mRKSt9nothrow_t, (word n, word t),                        \
+       make_size_then(fn, kind, n, t))                                                        \
+  WRAP(void*, library, _Zn##letter##mSt11align_val_t, (word n, word a),                       \
+       make_size_then(fn, kind, n, a))                                                        \
+  WRAP(void*, library, _Zn##letter##mSt11align_val_tRKSt9nothrow_t, (word n, word a, word t), \
+       make_size_then2(fn, kind, n, a, t))
+
+#define ANY_DELETE(library, letter)                                                               \
+  WRAP_FREE(library, _Zd##letter##Pv, (void* p), give_back(fn, p))                                \
+  WRAP_FREE(library, _Zd##letter##Pvm, (void* p, word n), give_back_then(fn, p, n))               \
+  WRAP_FREE(library, _Zd##letter##PvRKSt9nothrow_t, (void* p, word t), give_back_then(fn, p, t))  \
+  WRAP_FREE(library, _Zd##letter##PvSt11align_val_t, (void* p, word a), give_back_then(fn, p, a)) \
+  WRAP_FREE(library, _Zd##letter##PvmSt11align_val_t, (void* p, word n, word a),                  \
+            give_back_then2(fn, p, n, a))                                                         \
+  WRAP_FREE(library, _Zd##letter##PvSt11align_val_tRKSt9nothrow_t, (void* p, word a, word t),     \
+            give_back_then2(fn, p, a, t))
+
+#define NEW_FAMILY(library)                    \
+  ANY_NEW(library, w, SS_ALLOC_KIND_NEW)       \
+  ANY_NEW(library, a, SS_ALLOC_KIND_NEW_ARRAY) \
+  ANY_DELETE(library, l)                       \
+  ANY_DELETE(library, a)
+
+#define JEMALLOC_FAMILY(library)                                                                  \
+  WRAP(void*, library, mallocx, (word n, word f), make_size_then(fn, SS_ALLOC_KIND_MALLOC, n, f)) \
+  WRAP(void*, library, rallocx, (void* p, word n, word f), resize_then(fn, p, n, f))              \
+  WRAP_FREE(library, dallocx, (void* p, word f), give_back_then(fn, p, f))                        \
+  WRAP_FREE(library, sdallocx, (void* p, word n, word f), give_back_then2(fn, p, n, f))
+
+/* Z-encoded sonames: libc.so*, libstdc++*, libc++*, libjemalloc*, libtcmalloc*; NONE is an object
+   without a soname, so an executable that brings its allocator along. */
+MALLOC_FAMILY(libcZdsoZa)
+MALLOC_FAMILY(libjemallocZa)
+MALLOC_FAMILY(libtcmallocZa)
+MALLOC_FAMILY(NONE)
+NEW_FAMILY(libstdcZpZpZa)
+NEW_FAMILY(libcZpZpZa)
+NEW_FAMILY(libjemallocZa)
+NEW_FAMILY(libtcmallocZa)
+NEW_FAMILY(NONE)
+JEMALLOC_FAMILY(libjemallocZa)
+JEMALLOC_FAMILY(NONE)
+
+/* The target sees the environment that it has natively: without what Valgrind put there for us. */
+INLINE int begins(const char* text, const char* with) {
+  while (*with)
+    if (*text++ != *with++) return 0;
+  return 1;
+}
+
+INLINE int is_ours(const char* path, const char* end) {
+  const char* name = path;
+  for (const char* at = path; at < end; at++)
+    if (*at == '/') name = at + 1;
+  return begins(name, "vgpreload_");
+}
+
+/* Takes our paths out of a colon-separated list, in place; the length that is left. */
+static word without_ours(char* list) {
+  char* out = list;
+  for (char* at = list; *at;) {
+    char* end = at;
+    while (*end && *end != ':') end++;
+    if (!is_ours(at, end)) {
+      if (out != list) *out++ = ':';
+      while (at < end) *out++ = *at++;
+    }
+    at = *end ? end + 1 : end;
+  }
+  *out = 0;
+  return out - list;
+}
+
+__attribute__((constructor)) static void clean_environment(int argc, char** argv, char** envp) {
+  char** out = envp;
+  (void)argc;
+  (void)argv;
+  for (char** at = envp; *at; at++) {
+    if (begins(*at, "VALGRIND_LIB=") || begins(*at, "VALGRIND_LAUNCHER=")) continue;
+    if (begins(*at, "LD_PRELOAD=") && without_ours(*at + 11) == 0) continue;
+    *out++ = *at;
+  }
+  *out = NULL;
+}

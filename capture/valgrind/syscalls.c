@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* System calls that order threads, replace the image, rename a thread or wait for a child. */
+#include "pub_tool_libcbase.h"
+#include "pub_tool_libcproc.h"
+#include "pub_tool_tooliface.h"
+#include "pub_tool_vkiscnums.h"
+#include "tool.h"
+
+#define PR_SET_NAME 15
+#define FUTEX_COMMAND_MASK 127 /* without PRIVATE and CLOCK_REALTIME */
+#define FUTEX_WAIT 0
+#define FUTEX_WAKE 1
+#define FUTEX_REQUEUE 3
+#define FUTEX_CMP_REQUEUE 4
+#define FUTEX_WAKE_OP 5
+#define FUTEX_LOCK_PI 6
+#define FUTEX_UNLOCK_PI 7
+#define FUTEX_WAIT_BITSET 9
+#define FUTEX_WAKE_BITSET 10
+
+static Bool waits(UWord op) {
+  op &= FUTEX_COMMAND_MASK;
+  return op == FUTEX_WAIT || op == FUTEX_WAIT_BITSET || op == FUTEX_LOCK_PI;
+}
+
+static Bool wakes(UWord op) {
+  op &= FUTEX_COMMAND_MASK;
+  return op == FUTEX_WAKE || op == FUTEX_WAKE_BITSET || op == FUTEX_REQUEUE ||
+         op == FUTEX_CMP_REQUEUE || op == FUTEX_WAKE_OP || op == FUTEX_UNLOCK_PI;
+}
+
+static void sync_mark(ThreadId tid, UInt kind, Addr address, UWord value) {
+  ss_word fields[] = {kind, address, value};
+  ss_emit(SS_SYNC, ss_thread(tid), fields, 3);
+}
+
+static void before_exec(ThreadId tid, const HChar* path) {
+  ss_threads_names();
+  if (path == NULL) path = "";
+  ss_emit_tail(SS_EXEC, ss_thread(tid), NULL, 0, path, VG_(strlen)(path));
+  ss_ring_publish();
+}
+
+static void before(ThreadId tid, UInt number, UWord* args, UInt count) {
+  switch (number) {
+    case __NR_futex:
+      if (waits(args[1])) sync_mark(tid, SS_SYNC_KIND_FUTEX_WAIT, args[0], args[2]);
+      break;
+    case __NR_execve:
+      before_exec(tid, (const HChar*)args[0]);
+      break;
+    case __NR_execveat:
+      before_exec(tid, (const HChar*)args[1]);
+      break;
+    case __NR_exit:
+      sync_mark(tid, SS_SYNC_KIND_EXIT, 0, args[0]);
+      break;
+    case __NR_clone:
+      sync_mark(tid, SS_SYNC_KIND_CLONE, args[3], args[0]);
+      break;
+  }
+}
+
+static void waited(ThreadId tid, UWord pid, const Int* status) {
+  if (pid == 0 || status == NULL) return;
+  ss_word fields[] = {pid, (UInt)*status};
+  ss_emit(SS_WAIT, ss_thread(tid), fields, 2);
+}
+
+static void after(ThreadId tid, UInt number, UWord* args, UInt count, SysRes res) {
+  switch (number) {
+    case __NR_futex:
+      if (waits(args[1])) sync_mark(tid, SS_SYNC_KIND_FUTEX_WOKEN, args[0], sr_isError(res));
+      if (wakes(args[1])) sync_mark(tid, SS_SYNC_KIND_FUTEX_WAKE, args[0], sr_Res(res));
+      break;
+    case __NR_execve:
+    case __NR_execveat: {
+      ss_word error = sr_Err(res);
+      ss_emit(SS_EXEC_FAILED, ss_thread(tid), &error, 1);
+      break;
+    }
+    case __NR_wait4:
+      if (!sr_isError(res)) waited(tid, sr_Res(res), (const Int*)args[1]);
+      break;
+    case __NR_prctl:
+      if (args[0] == PR_SET_NAME && !sr_isError(res)) ss_thread_renamed(tid, (const HChar*)args[1]);
+      break;
+  }
+}
+
+static void signal_entered(ThreadId tid, Int number, Bool alternate_stack) {
+  ss_word fields[] = {number, 1};
+  ss_emit(SS_SIGNAL, ss_thread(tid), fields, 2);
+}
+
+static void signal_left(ThreadId tid, Int number) {
+  ss_word fields[] = {number, 0};
+  ss_emit(SS_SIGNAL, ss_thread(tid), fields, 2);
+}
+
+void ss_syscalls_init(void) {
+  VG_(needs_syscall_wrapper)(before, after);
+  VG_(track_pre_deliver_signal)(signal_entered);
+  VG_(track_post_deliver_signal)(signal_left);
+}
