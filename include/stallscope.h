@@ -9,10 +9,10 @@
  *   STALLSCOPE_RECORDED()                    1 in a recording, otherwise 0
  *   stallscope::Region region("name");       in C++: a region that ends with the scope
  *
- * Outside a recording each of them is a handful of instructions that change no register, no memory
- * of the program and no output. They are nothing at all with -DSTALLSCOPE_DISABLED, and on
- * machines other than x86-64 Linux. Arguments are evaluated once in every case. Names are read
- * during the call and need not live longer. Any thread may call any of them.
+ * Outside a recording each of them is a handful of instructions that change nothing the program can
+ * see. They are nothing at all with -DSTALLSCOPE_DISABLED, and on machines other than x86-64 Linux.
+ * Arguments are evaluated once in every case. Names are read during the call and need not live
+ * longer. Any thread may call any of them.
  */
 #ifndef STALLSCOPE_H
 #define STALLSCOPE_H
