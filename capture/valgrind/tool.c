@@ -17,7 +17,8 @@
 
 struct ss_options ss_options = {.turn = 2000, .children = True};
 
-static ULong fork_token = 0;
+static ss_word fork_token = 0; /* of the last fork; the child names it */
+static UInt forks = 0;
 
 static UInt append_string(HChar* to, UInt at, const HChar* text) {
   UInt length = VG_(strlen)(text) + 1;
@@ -37,16 +38,15 @@ static void emit_process_start(ULong token) {
 }
 
 static void before_fork(ThreadId tid) {
-  ss_word token = ((ULong)VG_(getpid)() << 32) | (UInt)++fork_token;
-  ss_emit(SS_FORK, ss_thread(tid), &token, 1);
+  fork_token = ((ULong)VG_(getpid)() << 32) | ++forks;
+  ss_emit(SS_FORK, ss_thread(tid), &fork_token, 1);
   ss_ring_publish();
 }
 
 static void in_child(ThreadId tid) {
-  ULong parent_token = ((ULong)VG_(getppid)() << 32) | (UInt)fork_token;
   ss_ring_reopen();
   ss_threads_after_fork(tid);
-  emit_process_start(parent_token);
+  emit_process_start(fork_token);
 }
 
 static void after_options(void) {

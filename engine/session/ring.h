@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// The engine's end of the shared memory that schemas/ring.py describes. One thread only.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "stallscope_records.h"
+
+namespace stallscope::session {
+
+class Ring {
+ public:
+  // Null when the writer has not finished the header yet: try again later.
+  static Result<std::unique_ptr<Ring>> open(const std::string& path);
+  ~Ring();
+  Ring(const Ring&) = delete;
+  Ring& operator=(const Ring&) = delete;
+
+  // The next published buffer, empty when there is none; give it back with release().
+  Result<std::span<const std::uint64_t>> next();
+  void release();
+
+  // The writer said that nothing follows.
+  bool ended() const;
+  // The writer's process is gone, or has replaced itself by exec.
+  bool abandoned() const;
+  // After abandoned(): what the writer had written but not published. Call once, after next() ran dry.
+  Result<std::span<const std::uint64_t>> unpublished();
+
+  bool counts() const { return header_->mode & SS_MODE_COUNT; }
+  std::uint64_t pid() const { return header_->pid; }
+  std::uint64_t executed() const;  // instructions, live; not only the measured ones
+  std::vector<std::uint64_t> reached(std::size_t exits) const;
+
+ private:
+  Ring(int fd, ss_ring* header) : fd_(fd), header_(header) {}
+  const std::uint64_t* buffer(std::uint64_t number) const;
+
+  int fd_;
+  ss_ring* header_;
+};
+
+}  // namespace stallscope::session

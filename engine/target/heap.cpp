@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "target/heap.h"
+
+#include <algorithm>
+
+namespace stallscope::target {
+
+void Heap::bury(std::uint64_t address, const Block& b, std::uint64_t when,
+                ObjectTable& table) const {
+  table.append(
+      {"heap", "", "", address, b.size, b.born, when, b.thread, b.site, alloc_kind_name(b.kind)});
+}
+
+void Heap::allocate(std::uint64_t address, const Block& block, ObjectTable& gone) {
+  auto [at, fresh] = live_.try_emplace(address, block);
+  if (!fresh) {
+    ++unseen_frees_;
+    live_bytes_ -= at->second.size;
+    bury(address, at->second, block.born, gone);
+    at->second = block;
+  }
+  ++allocations_;
+  live_bytes_ += block.size;
+  peak_bytes_ = std::max(peak_bytes_, live_bytes_);
+}
+
+void Heap::release(std::uint64_t address, std::uint64_t when, ObjectTable& gone) {
+  auto at = live_.find(address);
+  if (at == live_.end()) {
+    ++unmatched_frees_;
+    return;
+  }
+  last_freed_ = at->second;
+  last_freed_address_ = address;
+  bury(address, at->second, when, gone);
+  live_bytes_ -= at->second.size;
+  live_.erase(at);
+  ++frees_;
+}
+
+void Heap::revive(std::uint64_t address, std::uint64_t when) {
+  if (address == 0 || address != last_freed_address_ || live_.contains(address)) return;
+  last_freed_.born = when;
+  live_.emplace(address, last_freed_);
+  live_bytes_ += last_freed_.size;
+  --frees_;
+}
+
+void Heap::fill_live(ObjectTable& table) const {
+  std::vector<std::uint64_t> addresses;
+  addresses.reserve(live_.size());
+  for (const auto& entry : live_) addresses.push_back(entry.first);
+  std::sort(addresses.begin(), addresses.end());
+  for (std::uint64_t address : addresses) bury(address, live_.at(address), kNever, table);
+}
+
+void Heap::restart_counts() {
+  allocations_ = frees_ = unmatched_frees_ = unseen_frees_ = 0;
+  peak_bytes_ = live_bytes_;
+}
+
+}  // namespace stallscope::target

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// Heap blocks from birth to death.
+#pragma once
+
+#include <cstdint>
+#include <unordered_map>
+
+#include "stallscope_tables.h"
+
+namespace stallscope::target {
+
+class Heap {
+ public:
+  struct Block {
+    std::uint64_t size;
+    std::uint64_t born;
+    std::uint32_t thread;
+    std::uint32_t site;
+    std::uint32_t kind;  // ss_alloc_kind
+  };
+
+  // A block at an address that is still taken means that a free went unseen: the old one is buried.
+  void allocate(std::uint64_t address, const Block& block, ObjectTable& gone);
+  void release(std::uint64_t address, std::uint64_t when, ObjectTable& gone);
+  // realloc failed after it had reported the block as freed: it lives on, as a second row.
+  void revive(std::uint64_t address, std::uint64_t when);
+
+  void fill_live(ObjectTable& table) const;
+
+  std::uint64_t allocations() const { return allocations_; }
+  std::uint64_t frees() const { return frees_; }
+  std::uint64_t unmatched_frees() const { return unmatched_frees_; }
+  std::uint64_t unseen_frees() const { return unseen_frees_; }
+  std::uint64_t peak_bytes() const { return peak_bytes_; }
+  void restart_counts();  // in a forked child
+
+ private:
+  void bury(std::uint64_t address, const Block& block, std::uint64_t when,
+            ObjectTable& table) const;
+
+  std::unordered_map<std::uint64_t, Block> live_;
+  Block last_freed_{};
+  std::uint64_t last_freed_address_ = 0;
+  std::uint64_t live_bytes_ = 0;
+  std::uint64_t peak_bytes_ = 0;
+  std::uint64_t allocations_ = 0;
+  std::uint64_t frees_ = 0;
+  std::uint64_t unmatched_frees_ = 0;
+  std::uint64_t unseen_frees_ = 0;
+};
+
+}  // namespace stallscope::target

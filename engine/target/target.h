@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+// Everything the stream says about one process image of the target, gathered while it flows by:
+// threads, mappings and modules, heap blocks, code, events. A sink for stream::parse and for the
+// trace reader alike. Copied when the process forks.
+//
+// Engine thread only, until the process has ended; then whoever finishes it.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "stallscope_records.h"
+#include "stallscope_tables.h"
+#include "stream/code_table.h"
+#include "target/heap.h"
+#include "target/mappings.h"
+#include "target/threads.h"
+
+namespace stallscope::target {
+
+// How a process image came and went, as far as the stream knows.
+struct Life {
+  std::uint64_t pid = 0;
+  std::uint64_t parent_pid = 0;
+  std::uint64_t fork_token = 0;  // 0 after an exec
+  std::vector<std::string> command;
+  std::string executable;
+  std::uint64_t started_ns = 0;
+  std::uint64_t ended_ns = 0;
+  bool ended = false;     // it said so itself
+  bool replaced = false;  // by an exec
+  std::int32_t exit_code = -1;
+};
+
+struct ChildStatus {
+  std::uint64_t pid;
+  std::uint64_t status;  // as wait4 gives it
+};
+
+class Target {
+ public:
+  // The sink.
+  void on_block(std::uint32_t exit, const stream::Exit& info, const std::uint64_t*) {
+    if (exit >= ended_at_.size()) ended_at_.resize(code.exits.size());
+    ++ended_at_[exit];
+    instructions_ += info.instructions;
+  }
+  Status on_record(unsigned tag, const std::uint64_t* words, std::uint32_t count);
+
+  // COUNT mode: for each exit how often it was reached; replaces what was given before.
+  void set_reached(std::vector<std::uint64_t> reached) { reached_ = std::move(reached); }
+
+  // The state that a forked child starts from: this one, without what only the parent did.
+  Target forked() const;
+
+  // The process is over at `when` measured instructions.
+  void close(std::uint64_t when);
+
+  // Times each exit was the one taken, in either mode.
+  std::vector<std::uint64_t> exits_taken() const;
+
+  // Instructions measured in this image; a forked child's clock goes on from its parent's.
+  std::uint64_t measured() const { return when_ - first_when_; }
+  std::uint64_t last_when() const { return when_; }
+  std::uint64_t streamed_instructions() const { return instructions_; }
+
+  stream::CodeTable code;
+  std::vector<std::uint32_t> block_module;  // by block
+  Threads threads;
+  Mappings mappings;
+  Heap heap;
+  Life life;
+  std::map<std::uint32_t, std::vector<std::uint64_t>> sites;
+  std::vector<ChildStatus> waited;
+  ObjectTable objects;  // those that died, until they are taken
+  EventTable events;    // until they are taken
+  QualityTable quality;
+  bool measured_all = true;  // false once measuring was off for a while
+
+ private:
+  Status process(unsigned tag, const std::uint64_t* words, std::uint32_t count);
+  Status memory(unsigned tag, const std::uint64_t* words, std::uint32_t count);
+  Status thread(unsigned tag, const std::uint64_t* words, std::uint32_t count);
+  Status mark(unsigned tag, const std::uint64_t* words, std::uint32_t count);
+  void start(const ss_process_start& record, std::string_view tail);
+  void allocate(const ss_alloc& record, std::uint32_t thread);
+  void event(const std::uint64_t* words, std::string_view kind, std::uint64_t address,
+             std::int64_t value, std::string_view text);
+
+  std::vector<std::uint64_t> ended_at_;  // STREAM mode: executions by exit
+  std::vector<std::uint64_t> reached_;   // COUNT mode
+  std::uint64_t instructions_ = 0;
+  std::uint64_t first_when_ = 0;
+  std::uint64_t when_ = 0;
+};
+
+}  // namespace stallscope::target
