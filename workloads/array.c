@@ -19,21 +19,19 @@ NOINLINE static void fill(uint64_t* data, uint64_t count, uint64_t seed) {
   for (uint64_t i = 0; i < count; i++) data[i] = scatter(seed + i);
 }
 
-NOINLINE static uint64_t sum_sequential(const uint64_t* data, uint64_t count) {
-  uint64_t sum = 0;
+NOINLINE static uint64_t sum_sequential(const uint64_t* data, uint64_t count, uint64_t sum) {
   for (uint64_t i = 0; i < count; i++) sum += data[i];
   return sum;
 }
 
-NOINLINE static uint64_t sum_strided(const uint64_t* data, uint64_t count, uint64_t stride) {
-  uint64_t sum = 0;
+NOINLINE static uint64_t sum_strided(const uint64_t* data, uint64_t count, uint64_t stride,
+                                     uint64_t sum) {
   for (uint64_t start = 0; start < stride; start++)
     for (uint64_t i = start; i < count; i += stride) sum ^= data[i] + i;
   return sum;
 }
 
-NOINLINE static uint64_t sum_resident(const uint64_t* data, uint64_t repeats) {
-  uint64_t sum = 0;
+NOINLINE static uint64_t sum_resident(const uint64_t* data, uint64_t repeats, uint64_t sum) {
   for (uint64_t i = 0; i < repeats; i++) sum += data[i % RESIDENT] ^ i;
   return sum;
 }
@@ -50,9 +48,9 @@ int main(int argc, char** argv) {
   fill(resident_data, RESIDENT, 3);
   uint64_t checksum = 0;
   for (uint64_t i = 0; i < passes; i++) {
-    checksum += sum_sequential(sequential_data, elements);
-    checksum ^= sum_strided(strided_data, elements, stride) + i;
-    checksum += sum_resident(resident_data, elements);
+    checksum = sum_sequential(sequential_data, elements, checksum);
+    checksum = sum_strided(strided_data, elements, stride, checksum) + i;
+    checksum = sum_resident(resident_data, elements, checksum);
   }
   printf("array checksum=%llu\n", (unsigned long long)checksum);
   return 0;

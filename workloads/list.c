@@ -40,8 +40,7 @@ NOINLINE static struct node* build_list(uint64_t count, int shuffled) {
   return head;
 }
 
-NOINLINE static uint64_t walk(const struct node* node) {
-  uint64_t sum = 0;
+NOINLINE static uint64_t walk(const struct node* node, uint64_t sum) {
   while (node != NULL) {
     sum = sum * 3 + node->payload[0];
     node = node->next;
@@ -66,7 +65,7 @@ int main(int argc, char** argv) {
   }
   struct node* head = build_list(nodes, order[0] == 's');
   uint64_t checksum = 0;
-  for (uint64_t i = 0; i < passes; i++) checksum += walk(head) + i;
+  for (uint64_t i = 0; i < passes; i++) checksum = walk(head, checksum);
   free_list(head);
   printf("list checksum=%llu\n", (unsigned long long)checksum);
   return 0;

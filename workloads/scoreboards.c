@@ -46,8 +46,7 @@ NOINLINE static uint64_t update_scoreboard(uint64_t* board, uint64_t state) {
   return state;
 }
 
-NOINLINE static uint64_t walk_private_data(const uint64_t* data) {
-  uint64_t sum = 0;
+NOINLINE static uint64_t walk_private_data(const uint64_t* data, uint64_t sum) {
   for (uint64_t i = 0; i < PRIVATE_WORDS; i += PRIVATE_STEP) sum = sum * 3 + data[i];
   return sum;
 }
@@ -58,7 +57,7 @@ static void* work(void* argument) {
   pthread_barrier_wait(&start_line);
   for (uint64_t i = 0; i < self->rounds; i++) {
     state = update_scoreboard(self->scoreboard, state);
-    self->checksum += walk_private_data(self->private_data);
+    self->checksum = walk_private_data(self->private_data, self->checksum);
     __atomic_fetch_add(&rounds_done, 1, __ATOMIC_RELAXED);
   }
   return NULL;
