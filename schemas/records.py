@@ -58,6 +58,7 @@ MARK_KIND = Choice(
         ("region_begin", 2, "a named region of code begins"),
         ("region_end", 3, "a named region of code ends"),
         ("max_instructions", 4, "the instruction limit was reached; measuring stops for good"),
+        ("inherited", 5, "what came before this was there when the process forked off"),
     ),
 )
 CHOICES = (OP_KIND, ALLOC_KIND, SYNC_KIND, MARK_KIND)
@@ -73,7 +74,7 @@ RECORDS = (
             Field("fork_token", "token of the parent's fork record; 0 after an exec"),
             Field("clock_ns", "monotonic clock"),
         ),
-        tail="NUL-terminated strings: executable, then the arguments",
+        tail="NUL-terminated strings: the program as it was called, then its arguments",
     ),
     Record(
         "process_end",

@@ -30,7 +30,6 @@ static UInt append_string(HChar* to, UInt at, const HChar* text) {
 static void emit_process_start(ULong token) {
   static HChar command[MAX_COMMAND_BYTES];
   UInt bytes = append_string(command, 0, VG_(args_the_exename));
-  bytes = append_string(command, bytes, VG_(args_the_exename));
   for (Word i = 0; i < VG_(sizeXA)(VG_(args_for_client)); i++)
     bytes = append_string(command, bytes, *(HChar**)VG_(indexXA)(VG_(args_for_client), i));
   ss_word fields[] = {VG_(getpid)(), VG_(getppid)(), token, ss_clock_ns()};

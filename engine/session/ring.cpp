@@ -14,9 +14,7 @@
 namespace stallscope::session {
 namespace {
 
-std::uint64_t acquire(const ss_word& word) {
-  return __atomic_load_n(&word, __ATOMIC_ACQUIRE);
-}
+std::uint64_t acquire(const ss_word& word) { return __atomic_load_n(&word, __ATOMIC_ACQUIRE); }
 
 Error damaged(const char* why) {
   return Error{"the target damaged the memory that it shares with the recorder", why, ""};

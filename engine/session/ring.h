@@ -29,12 +29,14 @@ class Ring {
   bool ended() const;
   // The writer's process is gone, or has replaced itself by exec.
   bool abandoned() const;
-  // After abandoned(): what the writer had written but not published. Call once, after next() ran dry.
+  // After abandoned(): what the writer had written but not published. Call once, after next() ran
+  // dry.
   Result<std::span<const std::uint64_t>> unpublished();
 
   bool counts() const { return header_->mode & SS_MODE_COUNT; }
   std::uint64_t pid() const { return header_->pid; }
   std::uint64_t executed() const;  // instructions, live; not only the measured ones
+  bool parked() const { return header_->parked != 0; }  // measuring is off
   std::vector<std::uint64_t> reached(std::size_t exits) const;
 
  private:

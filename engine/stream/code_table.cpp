@@ -85,4 +85,27 @@ Status CodeTable::add(const std::uint64_t* words, std::uint32_t count) {
   return Done{};
 }
 
+void CodeTable::append_block(std::vector<std::uint64_t>& words, std::size_t number,
+                             std::uint32_t thread, std::uint64_t when) const {
+  const Block& block = blocks[number];
+  std::string tail;
+  auto append = [&](const auto& wire) {
+    tail.append(reinterpret_cast<const char*>(&wire), sizeof wire);
+  };
+  for (std::uint32_t i = 0; i < block.instructions; ++i)
+    append(lengths[block.first_instruction + i]);
+  for (std::uint32_t i = 0; i < block.operations; ++i) {
+    const Operation& op = operations[block.first_operation + i];
+    append(WireOperation{op.instruction, op.kind, op.guarded, op.size});
+  }
+  for (std::uint32_t i = 0; i < block.exits; ++i) {
+    const Exit& exit = exits[block.first_exit + i];
+    append(WireExit{exit.instructions, exit.operations});
+  }
+  tail.append(bytes, block.first_byte, block.size);
+  append_record(
+      words, SS_BLOCK, thread, when,
+      {block.first_exit, block.address, block.instructions, block.operations, block.exits}, tail);
+}
+
 }  // namespace stallscope::stream

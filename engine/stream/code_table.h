@@ -49,6 +49,10 @@ struct CodeTable {
   // `record` is a whole `block` record. Checks every count against the record's length before it
   // grows anything, and that exits are numbered in order.
   Status add(const std::uint64_t* record, std::uint32_t words);
+
+  // The inverse: appends the `block` record that defines `blocks[block]`.
+  void append_block(std::vector<std::uint64_t>& words, std::size_t block, std::uint32_t thread,
+                    std::uint64_t when) const;
 };
 
 }  // namespace stallscope::stream

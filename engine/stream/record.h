@@ -3,7 +3,9 @@
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
 #include <string_view>
+#include <vector>
 
 #include "base/result.h"
 #include "stallscope_records.h"
@@ -37,5 +39,10 @@ Result<View<Record>> view(const std::uint64_t* words, std::uint32_t count) {
   }
   return View<Record>{reinterpret_cast<const Record*>(words), tail};
 }
+
+// Appends one record; a tail only where the record's shape has one.
+void append_record(std::vector<std::uint64_t>& words, unsigned tag, std::uint32_t thread,
+                   std::uint64_t when, std::initializer_list<std::uint64_t> fields,
+                   std::string_view tail = {});
 
 }  // namespace stallscope::stream

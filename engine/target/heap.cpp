@@ -46,12 +46,17 @@ void Heap::revive(std::uint64_t address, std::uint64_t when) {
   --frees_;
 }
 
-void Heap::fill_live(ObjectTable& table) const {
+std::vector<std::uint64_t> Heap::live_addresses() const {
   std::vector<std::uint64_t> addresses;
   addresses.reserve(live_.size());
   for (const auto& entry : live_) addresses.push_back(entry.first);
   std::sort(addresses.begin(), addresses.end());
-  for (std::uint64_t address : addresses) bury(address, live_.at(address), kNever, table);
+  return addresses;
+}
+
+void Heap::fill_live(ObjectTable& table) const {
+  for_each_live(
+      [&](std::uint64_t address, const Block& block) { bury(address, block, kNever, table); });
 }
 
 void Heap::restart_counts() {

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <unordered_map>
+#include <vector>
 
 #include "stallscope_tables.h"
 
@@ -25,6 +26,11 @@ class Heap {
   // realloc failed after it had reported the block as freed: it lives on, as a second row.
   void revive(std::uint64_t address, std::uint64_t when);
 
+  // By ascending address, so that two runs give the same table.
+  template <typename Visitor>
+  void for_each_live(Visitor&& visit) const {
+    for (std::uint64_t address : live_addresses()) visit(address, live_.at(address));
+  }
   void fill_live(ObjectTable& table) const;
 
   std::uint64_t allocations() const { return allocations_; }
@@ -32,9 +38,10 @@ class Heap {
   std::uint64_t unmatched_frees() const { return unmatched_frees_; }
   std::uint64_t unseen_frees() const { return unseen_frees_; }
   std::uint64_t peak_bytes() const { return peak_bytes_; }
-  void restart_counts();  // in a forked child
+  void restart_counts();  // once a forked child knows what it inherited
 
  private:
+  std::vector<std::uint64_t> live_addresses() const;
   void bury(std::uint64_t address, const Block& block, std::uint64_t when,
             ObjectTable& table) const;
 

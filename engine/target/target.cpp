@@ -68,15 +68,11 @@ void Target::event(const std::uint64_t* words, std::string_view kind, std::uint6
 void Target::start(const ss_process_start& record, std::string_view tail) {
   life = Life{};
   first_when_ = record.when;
-  if (record.fork_token != 0) threads.fork(SS_HEAD_THREAD(record.head), record.when);
   life.pid = record.pid;
   life.parent_pid = record.parent_pid;
   life.fork_token = record.fork_token;
   life.started_ns = record.clock_ns;
   life.command = split_strings(tail);
-  if (life.command.empty()) return;
-  life.executable = life.command.front();
-  life.command.erase(life.command.begin());
 }
 
 Status Target::process(unsigned tag, const std::uint64_t* words, std::uint32_t count) {
@@ -204,6 +200,11 @@ Status Target::mark(unsigned tag, const std::uint64_t* words, std::uint32_t coun
           static_cast<std::int64_t>(record.value), "");
   } else if (tag == SS_MARK) {
     STALLSCOPE_WITH(ss_mark, record)
+    if (record.kind == SS_MARK_KIND_INHERITED) {
+      heap.restart_counts();
+      objects = {};
+      return Done{};
+    }
     if (record.kind != SS_MARK_KIND_REGION_BEGIN && record.kind != SS_MARK_KIND_REGION_END)
       measured_all = false;
     event(words, mark_kind_name(record.kind), 0, 0, tail);
@@ -218,17 +219,29 @@ Status Target::mark(unsigned tag, const std::uint64_t* words, std::uint32_t coun
 }
 #undef STALLSCOPE_WITH
 
-Target Target::forked() const {
-  Target child = *this;
-  child.ended_at_.assign(ended_at_.size(), 0);
-  child.reached_.clear();
-  child.instructions_ = 0;
-  child.objects = {};
-  child.events = {};
-  child.quality = {};
-  child.waited.clear();
-  child.heap.restart_counts();
-  return child;
+std::vector<std::uint64_t> Target::inheritance(std::uint32_t thread) const {
+  std::vector<std::uint64_t> words;
+  if (const Threads::Thread* t = threads.find(thread)) {
+    stream::append_record(words, SS_THREAD_START, thread, when_, {0, t->lwp, t->stack_pointer});
+    stream::append_record(words, SS_THREAD_NAME, thread, when_, {}, t->name);
+    stream::append_record(words, SS_THREAD_SWITCH, thread, when_, {0});
+  }
+  mappings.for_each_live([&](const Mapping& m) {
+    stream::append_record(words, SS_MAP, thread, when_,
+                          {m.start, m.end - m.start, m.access, m.offset}, m.path);
+  });
+  for (std::size_t block = 0; block < code.blocks.size(); ++block)
+    code.append_block(words, block, thread, when_);
+  for (const auto& [site, frames] : sites) {
+    const std::string_view tail(reinterpret_cast<const char*>(frames.data()), frames.size() * 8);
+    stream::append_record(words, SS_SITE, thread, when_, {site}, tail);
+  }
+  heap.for_each_live([&](std::uint64_t address, const Heap::Block& block) {
+    stream::append_record(words, SS_ALLOC, thread, when_,
+                          {address, block.size, block.site, block.kind, 0});
+  });
+  stream::append_record(words, SS_MARK, thread, when_, {SS_MARK_KIND_INHERITED}, "");
+  return words;
 }
 
 void Target::close(std::uint64_t when) {

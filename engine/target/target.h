@@ -27,7 +27,6 @@ struct Life {
   std::uint64_t parent_pid = 0;
   std::uint64_t fork_token = 0;  // 0 after an exec
   std::vector<std::string> command;
-  std::string executable;
   std::uint64_t started_ns = 0;
   std::uint64_t ended_ns = 0;
   bool ended = false;     // it said so itself
@@ -53,8 +52,9 @@ class Target {
   // COUNT mode: for each exit how often it was reached; replaces what was given before.
   void set_reached(std::vector<std::uint64_t> reached) { reached_ = std::move(reached); }
 
-  // The state that a forked child starts from: this one, without what only the parent did.
-  Target forked() const;
+  // What a child that forks off now needs to know, as records: code, mappings, allocation paths,
+  // live heap blocks, and the one thread that goes on. Read after the child's process_start.
+  std::vector<std::uint64_t> inheritance(std::uint32_t thread) const;
 
   // The process is over at `when` measured instructions.
   void close(std::uint64_t when);

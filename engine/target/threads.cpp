@@ -38,19 +38,8 @@ void Threads::finish(std::uint64_t when) {
 void Threads::run(std::uint32_t number, std::uint64_t when) {
   finish(when);
   running_ = number;
-  if (Thread* thread = find(number)) ++thread->turns;
-}
-
-void Threads::fork(std::uint32_t survivor, std::uint64_t when) {
-  std::erase_if(threads_, [&](const Thread& t) { return t.number != survivor; });
-  running_ = survivor;
   turn_started_ = when;
-  for (Thread& thread : threads_) {
-    thread.parent = 0;
-    thread.started = when;
-    thread.instructions = 0;
-    thread.turns = 1;
-  }
+  if (Thread* thread = find(number)) ++thread->turns;
 }
 
 void Threads::fill(ThreadTable& table) const {

@@ -31,9 +31,6 @@ class Threads {
   void run(std::uint32_t number, std::uint64_t when);  // from here on `number` has the processor
   void finish(std::uint64_t when);                     // the last turn ends
 
-  // In a forked child only the forking thread goes on.
-  void fork(std::uint32_t survivor, std::uint64_t when);
-
   const std::vector<Thread>& all() const { return threads_; }
   const Thread* find(std::uint32_t number) const;
   void fill(ThreadTable& table) const;

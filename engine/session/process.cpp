@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "session/process.h"
+
+#include "stream/chunk_output.h"
+#include "stream/parser.h"
+
+namespace stallscope::session {
+
+// Target first: the writer reads the code table that the parse has just grown.
+struct Process::Sink {
+  Process& process;
+  const Forked& forked;
+
+  void on_block(std::uint32_t exit, const stream::Exit& info, const std::uint64_t* addresses) {
+    process.target_.on_block(exit, info, addresses);
+    if (process.writer_) process.writer_->on_block(exit, info, addresses);
+  }
+  Status on_record(unsigned tag, const std::uint64_t* words, std::uint32_t count) {
+    if (Status taken = process.target_.on_record(tag, words, count); !taken) return taken;
+    if (tag == SS_FORK)
+      forked(reinterpret_cast<const ss_fork*>(words)->token,
+             process.target_.inheritance(SS_HEAD_THREAD(words[0])));
+    return process.writer_ ? process.writer_->on_record(tag, words, count) : Status(Done{});
+  }
+};
+
+Process::Process(std::string name, std::string folder, std::unique_ptr<Ring> ring)
+    : name_(std::move(name)),
+      folder_(std::move(folder)),
+      ring_(std::move(ring)),
+      counted_(ring_->counts()) {}
+
+void Process::fail(Error error) { errors_.push_back(std::move(error)); }
+
+void Process::open_stream(const std::string& path) {
+  auto output = stream::create_file(path);
+  if (!output) return fail(output.error());
+  writer_ = std::make_unique<stream::TraceWriter>(std::move(*output), target_.code);
+}
+
+void Process::stop_stream(const std::string& why) {
+  if (!writer_) return;
+  if (Status closed = writer_->close(); !closed) fail(closed.error());
+  fail(Error{why, "", ""});
+  writer_.reset();
+}
+
+void Process::parse(std::span<const std::uint64_t> words, const Forked& forked) {
+  if (damaged_) return;
+  Sink sink{*this, forked};
+  if (Status parsed = stream::parse(words, target_.code, sink); !parsed) {
+    damaged_ = true;
+    fail(parsed.error());
+  }
+  if (!writer_) return;
+  if (Status written = writer_->take_error(); !written) fail(written.error());
+}
+
+// The first record is process_start; what a forked child inherits belongs right behind it.
+void Process::take(std::span<const std::uint64_t> words, const Inherit& inherit,
+                   const Forked& forked) {
+  if (!started_ && !words.empty()) {
+    started_ = true;
+    const std::size_t first = std::min<std::size_t>(SS_HEAD_WORDS(words[0]), words.size());
+    parse(words.first(first), forked);
+    if (target_.life.fork_token != 0) parse(inherit(target_.life.fork_token), forked);
+    words = words.subspan(first);
+  }
+  parse(words, forked);
+}
+
+std::optional<std::uint64_t> Process::waits_for() const {
+  if (started_) return std::nullopt;
+  auto first = ring_->next();
+  if (first && first->empty() && ring_->abandoned()) first = ring_->unpublished();
+  constexpr std::size_t kWords = sizeof(ss_process_start) / 8;
+  if (!first || first->size() < kWords || SS_HEAD_TAG((*first)[0]) != SS_PROCESS_START)
+    return std::nullopt;
+  const auto token = reinterpret_cast<const ss_process_start*>(first->data())->fork_token;
+  return token ? std::optional(token) : std::nullopt;
+}
+
+bool Process::pump(int buffers, const Inherit& inherit, const Forked& forked) {
+  bool any = false;
+  for (int i = 0; i < buffers; ++i) {
+    auto words = ring_->next();
+    if (!words) {
+      fail(words.error());
+      damaged_ = true;
+      return false;
+    }
+    if (words->empty()) break;
+    take(*words, inherit, forked);
+    ring_->release();
+    any = true;
+  }
+  return any;
+}
+
+void Process::flush() {
+  if (!writer_) return;
+  if (counted_) {
+    target_.set_reached(ring_->reached(target_.code.exits.size()));
+    if (Status counted = writer_->counts(target_.exits_taken()); !counted) fail(counted.error());
+  }
+  if (Status flushed = writer_->flush(); !flushed) fail(flushed.error());
+}
+
+void Process::close(const Inherit& inherit, const Forked& forked) {
+  while (pump(1 << 20, inherit, forked)) {
+  }
+  const bool said_so = ring_->ended();
+  if (!said_so) {
+    if (auto rest = ring_->unpublished(); rest)
+      take(*rest, inherit, forked);
+    else
+      fail(rest.error());
+  }
+  target_.close(ring_->parked() ? target_.last_when() : ring_->executed());
+  complete_ = !damaged_ && (said_so || target_.life.replaced);
+  flush();
+  if (writer_)
+    if (Status closed = writer_->close(); !closed) fail(closed.error());
+  ring_.reset();
+}
+
+}  // namespace stallscope::session

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+// One process image being recorded: its ring, what is known of it, its stream on disk.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "session/ring.h"
+#include "stream/writer.h"
+#include "target/target.h"
+
+namespace stallscope::session {
+
+// Rows of a growing table, on their way to disk.
+struct Batch {
+  std::string folder;
+  std::unique_ptr<ObjectTable> objects;  // one of the two
+  std::unique_ptr<EventTable> events;
+};
+
+class Process {
+ public:
+  // `inherit` gives what a fork token stands for, and may be called once.
+  using Inherit = std::function<std::vector<std::uint64_t>(std::uint64_t token)>;
+  using Forked = std::function<void(std::uint64_t token, std::vector<std::uint64_t> words)>;
+
+  Process(std::string name, std::string folder, std::unique_ptr<Ring> ring);
+
+  // Creates the stream file; a disk that refuses costs the stream, not the recording.
+  void open_stream(const std::string& path);
+
+  // Reads up to `buffers` published buffers; true when there was one.
+  bool pump(int buffers, const Inherit& inherit, const Forked& forked);
+  // The process has ended and pump() ran dry: reads the rest, closes everything.
+  void close(const Inherit& inherit, const Forked& forked);
+  // Everything so far to disk, so that little is lost if the recorder dies.
+  void flush();
+  void stop_stream(const std::string& why);
+
+  bool over() const { return ring_->ended() || ring_->abandoned(); }
+  // Its fork token is known but the parent's fork record has not been read yet.
+  std::optional<std::uint64_t> waits_for() const;
+  std::uint64_t executed() const { return ring_ ? ring_->executed() : 0; }
+  std::uint64_t stream_bytes() const { return writer_ ? writer_->bytes() : 0; }
+
+  const std::string& name() const { return name_; }  // PID.IMAGE
+  const std::string& folder() const { return folder_; }
+  const std::vector<Error>& errors() const { return errors_; }
+  target::Target& target() { return target_; }
+  bool complete() const { return complete_; }  // it ended by itself and everything was read
+  bool counted() const { return counted_; }
+  stream::Totals totals() const { return writer_ ? writer_->totals() : stream::Totals{}; }
+
+ private:
+  struct Sink;
+  void take(std::span<const std::uint64_t> words, const Inherit& inherit, const Forked& forked);
+  void parse(std::span<const std::uint64_t> words, const Forked& forked);
+  void fail(Error error);
+
+  std::string name_;
+  std::string folder_;
+  std::unique_ptr<Ring> ring_;
+  target::Target target_;
+  std::unique_ptr<stream::TraceWriter> writer_;
+  std::vector<Error> errors_;
+  bool started_ = false;  // its process_start was read
+  bool damaged_ = false;
+  bool complete_ = false;
+  bool counted_ = false;
+};
+
+}  // namespace stallscope::session

@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "session/recorder.h"
+
+#include <dirent.h>
+#include <sys/inotify.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+
+namespace stallscope::session {
+namespace {
+
+constexpr int kBuffersATurn = 32;
+constexpr std::size_t kRowsABatch = 200'000;
+constexpr std::size_t kBatchesWaiting = 8;
+constexpr std::uint64_t kFlushEveryNs = 1'000'000'000;
+constexpr auto kNap = std::chrono::microseconds(300);
+const std::string kRingPrefix = "ring-";
+
+std::uint64_t now_ns() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+}  // namespace
+
+Recorder::Recorder(RecorderOptions options) : options_(std::move(options)) {}
+
+Recorder::~Recorder() {
+  stop(true);
+  if (notify_fd_ >= 0) close(notify_fd_);
+}
+
+Status Recorder::start(std::uint64_t root_pid) {
+  root_pid_ = root_pid;
+  notify_fd_ = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+  if (notify_fd_ < 0 ||
+      inotify_add_watch(notify_fd_, options_.session_folder.c_str(), IN_CREATE) < 0)
+    return Error{"cannot watch " + options_.session_folder, std::strerror(errno),
+                 "raise fs.inotify.max_user_instances"};
+  // Rings that were there before the watch.
+  if (DIR* folder = opendir(options_.session_folder.c_str())) {
+    while (const dirent* entry = readdir(folder))
+      if (std::string_view(entry->d_name).starts_with(kRingPrefix))
+        unopened_.emplace_back(entry->d_name);
+    closedir(folder);
+  }
+  thread_ = std::thread([this] { run(); });
+  return Done{};
+}
+
+void Recorder::stop(bool abandon) {
+  abandon_ = abandon_ || abandon;
+  stopping_ = true;
+  room_.notify_all();
+  if (thread_.joinable()) thread_.join();
+}
+
+void Recorder::find_rings() {
+  alignas(inotify_event) char buffer[4096];
+  ssize_t length;
+  while ((length = read(notify_fd_, buffer, sizeof buffer)) > 0) {
+    for (char* at = buffer; at < buffer + length;) {
+      const auto* event = reinterpret_cast<const inotify_event*>(at);
+      const std::string name = event->len ? event->name : "";
+      if (name.starts_with(kRingPrefix) &&
+          std::find(unopened_.begin(), unopened_.end(), name) == unopened_.end())
+        unopened_.push_back(name);
+      at += sizeof(inotify_event) + event->len;
+    }
+  }
+  std::erase_if(unopened_, [this](const std::string& name) { return try_open(name); });
+}
+
+std::string Recorder::folder_for(const std::string& name) const {
+  if (name == std::to_string(root_pid_) + ".0") return options_.output_folder;
+  return options_.output_folder + "/children/" + name;
+}
+
+bool Recorder::try_open(const std::string& file) {
+  const std::string path = options_.session_folder + "/" + file;
+  auto ring = Ring::open(path);
+  if (!ring || *ring == nullptr) return false;
+  const std::string name = file.substr(kRingPrefix.size());
+  const std::string folder = folder_for(name);
+  auto process = std::make_unique<Process>(name, folder, std::move(*ring));
+  mkdir((options_.output_folder + "/children").c_str(), 0700);
+  mkdir(folder.c_str(), 0700);
+  process->open_stream(folder + "/stream.ss");
+  running_.push_back(std::move(process));
+  unlink(path.c_str());  // the mapping stays
+  return true;
+}
+
+bool Recorder::pump(Process& process) {
+  if (auto token = process.waits_for(); token && !inheritances_.contains(*token)) return false;
+  const bool any = process.pump(
+      kBuffersATurn,
+      [this](std::uint64_t token) {
+        auto node = inheritances_.extract(token);
+        return node ? std::move(node.mapped()) : std::vector<std::uint64_t>();
+      },
+      [this](std::uint64_t token, std::vector<std::uint64_t> words) {
+        inheritances_.emplace(token, std::move(words));
+      });
+  queue_batches(process, false);
+  return any;
+}
+
+void Recorder::queue_batches(Process& process, bool all) {
+  target::Target& target = process.target();
+  auto ready = [&](std::size_t rows) { return all ? rows > 0 : rows >= kRowsABatch; };
+  std::unique_lock lock(mutex_, std::defer_lock);
+  if (!ready(target.objects.rows()) && !ready(target.events.rows())) return;
+  lock.lock();
+  room_.wait(lock, [&] { return batches_.size() < kBatchesWaiting || stopping_; });
+  if (ready(target.objects.rows()))
+    batches_.push_back({process.folder(),
+                        std::make_unique<ObjectTable>(std::exchange(target.objects, ObjectTable{})),
+                        nullptr});
+  if (ready(target.events.rows()))
+    batches_.push_back({process.folder(), nullptr,
+                        std::make_unique<EventTable>(std::exchange(target.events, EventTable{}))});
+}
+
+void Recorder::finish(std::unique_ptr<Process> process) {
+  process->close(
+      [this](std::uint64_t token) {
+        auto node = inheritances_.extract(token);
+        return node ? std::move(node.mapped()) : std::vector<std::uint64_t>();
+      },
+      [this](std::uint64_t token, std::vector<std::uint64_t> words) {
+        inheritances_.emplace(token, std::move(words));
+      });
+  finished_instructions_ += process->target().measured();
+  finished_bytes_ += process->stream_bytes();
+  std::lock_guard lock(mutex_);
+  finished_.push_back(std::move(process));
+}
+
+void Recorder::tick() {
+  const bool flush = now_ns() - last_tick_ns_ > kFlushEveryNs;
+  if (flush) last_tick_ns_ = now_ns();
+  Progress progress{finished_instructions_, finished_bytes_, running_.size(), 0};
+  for (const auto& process : running_) {
+    if (flush) process->flush();
+    progress.instructions += process->executed();
+    progress.bytes += process->stream_bytes();
+  }
+  if (options_.max_bytes && progress.bytes > options_.max_bytes)
+    for (const auto& process : running_)
+      process->stop_stream("the trace was cut off where it reached --max-size");
+  std::lock_guard lock(mutex_);
+  progress.finished = progress_.finished + finished_.size();
+  progress_ = progress;
+}
+
+void Recorder::run() {
+  last_tick_ns_ = now_ns();
+  std::uint64_t last_look = 0;
+  while (true) {
+    const bool stopping = stopping_;
+    if (now_ns() - last_look > 1'000'000) {  // a look costs a system call
+      find_rings();
+      tick();
+      last_look = now_ns();
+    }
+    bool any = false;
+    for (const auto& process : running_) any = pump(*process) || any;
+    if (any) continue;
+    for (std::size_t i = 0; i < running_.size();) {
+      Process& process = *running_[i];
+      const auto token = process.waits_for();
+      const bool orphan = token && !inheritances_.contains(*token) && !stopping;
+      if ((process.over() && !orphan) || (stopping && abandon_)) {
+        finish(std::move(running_[i]));
+        running_.erase(running_.begin() + static_cast<std::ptrdiff_t>(i));
+        any = true;
+      } else {
+        ++i;
+      }
+    }
+    if (any) continue;
+    if (stopping && (running_.empty() || abandon_)) break;
+    std::this_thread::sleep_for(kNap);
+  }
+  find_rings();
+  tick();
+}
+
+Progress Recorder::progress() const {
+  std::lock_guard lock(mutex_);
+  return progress_;
+}
+
+std::vector<std::unique_ptr<Process>> Recorder::take_finished() {
+  std::lock_guard lock(mutex_);
+  progress_.finished += finished_.size();
+  std::vector<std::unique_ptr<Process>> taken(std::make_move_iterator(finished_.begin()),
+                                              std::make_move_iterator(finished_.end()));
+  finished_.clear();
+  return taken;
+}
+
+std::vector<Batch> Recorder::take_batches() {
+  std::lock_guard lock(mutex_);
+  std::vector<Batch> taken(std::make_move_iterator(batches_.begin()),
+                           std::make_move_iterator(batches_.end()));
+  batches_.clear();
+  room_.notify_all();
+  return taken;
+}
+
+}  // namespace stallscope::session
