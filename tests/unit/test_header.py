@@ -86,6 +86,19 @@ def test_its_codes_are_those_of_the_capture_tool() -> None:
     assert header == codes(ROOT / "capture/valgrind/requests.h")
 
 
+def test_valgrind_understands_the_instructions(tmp_path: Path) -> None:
+    source, program = tmp_path / "ask.c", tmp_path / "ask"
+    # 0x1001 is a request of Valgrind's own, answered by every tool: how deep does it run?
+    source.write_text(
+        '#include "stallscope.h"\n'
+        "int main(void) { return (int)stallscope_request(0x1001, 0, 0, 0); }\n"
+    )
+    words = ["cc", "-O2", f"-I{workloads.header()}", str(source), "-o", str(program)]
+    subprocess.run(words, check=True)
+    assert subprocess.run([program]).returncode == 0
+    assert subprocess.run(["valgrind", "-q", "--tool=none", program]).returncode == 1
+
+
 def test_natively_a_mark_is_a_handful_of_instructions(tmp_path: Path) -> None:
     text = (
         '#include "stallscope.h"\nvoid f(void);\nvoid f(void) { STALLSCOPE_REGION_BEGIN("x"); }\n'
