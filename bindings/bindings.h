@@ -10,6 +10,7 @@
 namespace stallscope {
 
 void bind_errors(nanobind::module_& m);
+void bind_code(nanobind::module_& m);
 
 // Raises stallscope._engine.EngineError(what, why, now).
 [[noreturn]] void raise(const Error& error);

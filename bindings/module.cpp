@@ -4,4 +4,5 @@
 NB_MODULE(_engine, m) {
   m.doc() = "Stallscope's native engine.";
   stallscope::bind_errors(m);
+  stallscope::bind_code(m);
 }
