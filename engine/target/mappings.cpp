@@ -130,4 +130,11 @@ std::uint32_t Mappings::module_of(std::uint64_t address) const {
   return mapping ? mapping->module : kNone32;
 }
 
+std::uint32_t Mappings::module_ever(std::uint64_t address) const {
+  for (std::size_t i = modules_.size(); i-- > 0;)
+    if (modules_[i].has_code && modules_[i].start <= address && address < modules_[i].end)
+      return static_cast<std::uint32_t>(i);
+  return kNone32;
+}
+
 }  // namespace stallscope::target

@@ -47,10 +47,12 @@ class Mappings {
 
   // kNone32 when the address lies in no module.
   std::uint32_t module_of(std::uint64_t address) const;
+  // The newest module whose range holds the address, also one that is gone.
+  std::uint32_t module_ever(std::uint64_t address) const;
   const Mapping* find(std::uint64_t address) const;
   const std::vector<Module>& modules() const { return modules_; }
 
-  // What is still mapped. `is_stack` says which are some thread's stack and are left to it.
+  // What is still mapped, by ascending address.
   template <typename Visitor>
   void for_each_live(Visitor&& visit) const {
     for (const auto& [start, mapping] : live_) visit(mapping);

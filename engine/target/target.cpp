@@ -249,14 +249,25 @@ void Target::close(std::uint64_t when) {
   threads.finish(when);
 }
 
-std::vector<std::uint64_t> Target::exits_taken() const {
-  std::vector<std::uint64_t> taken = reached_.empty() ? ended_at_ : reached_;
-  taken.resize(code.exits.size());
-  if (reached_.empty()) return taken;
+void Target::set_reached(std::vector<std::uint64_t> reached) {
+  reached.resize(code.exits.size());
   for (const stream::Block& block : code.blocks)
     for (std::uint32_t exit = block.first_exit; exit + 1 < block.first_exit + block.exits; ++exit)
-      taken[exit] -= std::min(taken[exit], taken[exit + 1]);
+      reached[exit] -= std::min(reached[exit], reached[exit + 1]);
+  taken_ = std::move(reached);
+}
+
+std::vector<std::uint64_t> Target::exits_taken() const {
+  std::vector<std::uint64_t> taken = taken_;
+  taken.resize(code.exits.size());
   return taken;
+}
+
+std::uint64_t Target::executed() const {
+  std::uint64_t instructions = 0;
+  for (std::size_t exit = 0; exit < std::min(taken_.size(), code.exits.size()); ++exit)
+    instructions += taken_[exit] * code.exits[exit].instructions;
+  return instructions;
 }
 
 }  // namespace stallscope::target

@@ -42,15 +42,16 @@ struct ChildStatus {
 class Target {
  public:
   // The sink.
-  void on_block(std::uint32_t exit, const stream::Exit& info, const std::uint64_t*) {
-    if (exit >= ended_at_.size()) ended_at_.resize(code.exits.size());
-    ++ended_at_[exit];
-    instructions_ += info.instructions;
+  void on_block(std::uint32_t exit, const stream::Exit&, const std::uint64_t*) {
+    if (exit >= taken_.size()) taken_.resize(code.exits.size());
+    ++taken_[exit];
   }
   Status on_record(unsigned tag, const std::uint64_t* words, std::uint32_t count);
 
-  // COUNT mode: for each exit how often it was reached; replaces what was given before.
-  void set_reached(std::vector<std::uint64_t> reached) { reached_ = std::move(reached); }
+  // COUNT mode: how often each exit was taken; replaces what was given before.
+  void set_taken(std::vector<std::uint64_t> taken) { taken_ = std::move(taken); }
+  // The counters of a ring say how often each exit was reached, whether or not it was taken.
+  void set_reached(std::vector<std::uint64_t> reached);
 
   // What a child that forks off now needs to know, as records: code, mappings, allocation paths,
   // live heap blocks, and the one thread that goes on. Read after the child's process_start.
@@ -59,13 +60,14 @@ class Target {
   // The process is over at `when` measured instructions.
   void close(std::uint64_t when);
 
-  // Times each exit was the one taken, in either mode.
+  // Times each exit was the one taken, one number for each exit of the code table.
   std::vector<std::uint64_t> exits_taken() const;
+  std::uint64_t executed() const;  // instructions, by exits_taken()
 
   // Instructions measured in this image; a forked child's clock goes on from its parent's.
   std::uint64_t measured() const { return when_ - first_when_; }
+  std::uint64_t first_when() const { return first_when_; }
   std::uint64_t last_when() const { return when_; }
-  std::uint64_t streamed_instructions() const { return instructions_; }
 
   stream::CodeTable code;
   std::vector<std::uint32_t> block_module;  // by block
@@ -90,9 +92,7 @@ class Target {
   void event(const std::uint64_t* words, std::string_view kind, std::uint64_t address,
              std::int64_t value, std::string_view text);
 
-  std::vector<std::uint64_t> ended_at_;  // STREAM mode: executions by exit
-  std::vector<std::uint64_t> reached_;   // COUNT mode
-  std::uint64_t instructions_ = 0;
+  std::vector<std::uint64_t> taken_;  // by exit; may be shorter than the code table
   std::uint64_t first_when_ = 0;
   std::uint64_t when_ = 0;
 };
