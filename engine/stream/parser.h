@@ -26,7 +26,8 @@ Status parse(std::span<const std::uint64_t> words, CodeTable& code, Sink& sink) 
   const std::uint64_t* const end = at + words.size();
   while (at < end) {
     const std::uint64_t head = *at;
-    if (SS_HEAD_TAG(head) == SS_BLOCK_TAG) {
+    // The bits between tag and exit mean nothing in a block head: set ones are damage.
+    if (head >> 32 == SS_BLOCK_TAG << 24) {
       const auto exit = static_cast<std::uint32_t>(head);
       if (exit >= code.exits.size())
         return Error{"the stream names a block it never defined", "", ""};
