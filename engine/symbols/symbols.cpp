@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "symbols/symbols.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "symbols/debug_files.h"
+#include "symbols/demangle.h"
+#include "symbols/resolver.h"
+#include "symbols/variables.h"
+
+namespace stallscope::symbols {
+namespace {
+
+Error changed_file(const std::string& path, const std::string& now, const std::string& then) {
+  std::string is = now.empty() ? "it has no build id now" : "its build id is " + hexadecimal(now);
+  return {"cannot name addresses of " + path, is + " and was " + hexadecimal(then),
+          "record again, or give the folder with its debug file"};
+}
+
+}  // namespace
+
+// Order matters: later members borrow from earlier ones.
+struct Symbols::Parts {
+  Limits limits;
+  std::shared_ptr<StringTable> strings;
+  std::unique_ptr<Image> image;
+  std::unique_ptr<Image> debug;      // separate debug file, or null
+  std::unique_ptr<Image> alternate;  // supplementary file of dwz, or null
+  std::unique_ptr<DebugInfo> info;   // or null
+  std::unique_ptr<Names> names;      // with info
+  std::unique_ptr<SymbolTable> symbols;
+  std::unique_ptr<Resolver> resolver;
+
+  const SymbolTable& symbol_table() {
+    if (!symbols) symbols = std::make_unique<SymbolTable>(*image, debug.get(), limits);
+    return *symbols;
+  }
+};
+
+Symbols::Symbols(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
+Symbols::~Symbols() = default;
+
+Result<std::unique_ptr<Symbols>> Symbols::open(const std::string& path, OpenOptions options,
+                                               std::shared_ptr<StringTable> strings) {
+  auto image = Image::open(path, options.limits);
+  bool is_same =
+      image && (options.build_id.empty() || (*image)->facts().build_id == options.build_id);
+  if (is_same) return make(std::move(*image), std::move(options), std::move(strings));
+  auto debug = DebugFiles(options.debug_folders, options.limits).for_build_id(options.build_id);
+  if (debug != nullptr) return make(std::move(debug), std::move(options), std::move(strings));
+  if (!image) return image.error();
+  return changed_file(path, (*image)->facts().build_id, options.build_id);
+}
+
+Result<std::unique_ptr<Symbols>> Symbols::from_bytes(std::span<const std::uint8_t> bytes,
+                                                     OpenOptions options,
+                                                     std::shared_ptr<StringTable> strings) {
+  auto image = Image::from_bytes(bytes, "(memory)", options.limits);
+  if (!image) return image.error();
+  return make(std::move(*image), std::move(options), std::move(strings));
+}
+
+Result<std::unique_ptr<Symbols>> Symbols::make(std::unique_ptr<Image> image, OpenOptions options,
+                                               std::shared_ptr<StringTable> strings) {
+  auto parts = std::make_unique<Parts>();
+  parts->limits = options.limits;
+  parts->strings = strings ? std::move(strings) : std::make_shared<StringTable>();
+  parts->image = std::move(image);
+  DebugFiles files(options.debug_folders, parts->limits);
+  const Image* with_dwarf = parts->image.get();
+  if (!with_dwarf->facts().has_dwarf) {
+    parts->debug = files.for_image(*parts->image);
+    if (parts->debug) with_dwarf = parts->debug.get();
+  }
+  parts->alternate = files.alternate_of(*with_dwarf);
+  parts->info = DebugInfo::open(*with_dwarf, parts->alternate.get(), parts->limits);
+  if (parts->info) parts->names = std::make_unique<Names>(*parts->info);
+  auto* borrowed = parts.get();
+  parts->resolver = std::make_unique<Resolver>(
+      parts->info.get(), parts->names.get(),
+      [borrowed]() -> const SymbolTable& { return borrowed->symbol_table(); }, *parts->strings,
+      parts->limits);
+  return std::unique_ptr<Symbols>(new Symbols(std::move(parts)));
+}
+
+const Facts& Symbols::facts() const { return parts_->image->facts(); }
+const std::string& Symbols::path() const { return parts_->image->path(); }
+std::string Symbols::debug_path() const { return parts_->debug ? parts_->debug->path() : ""; }
+bool Symbols::has_dwarf() const { return parts_->info && !parts_->info->units().empty(); }
+const StringTable& Symbols::strings() const { return *parts_->strings; }
+
+std::string Symbols::shortfall() const {
+  const Facts& facts = (parts_->debug ? parts_->debug : parts_->image)->facts();
+  if (facts.has_dwarf && !has_dwarf()) return "the debug information cannot be read";
+  if (parts_->info && parts_->info->budget().spent()) {
+    return "the debug information takes more work than the limit";
+  }
+  if (parts_->symbols && parts_->symbols->cut_short()) return "too many symbols";
+  return parts_->resolver->shortfall();
+}
+
+std::vector<LocationId> Symbols::resolve(std::span<const std::uint64_t> addresses) {
+  return parts_->resolver->resolve(addresses);
+}
+
+std::span<const Frame> Symbols::frames(LocationId location) const {
+  return parts_->resolver->frames(location);
+}
+
+std::size_t Symbols::locations() const { return parts_->resolver->locations(); }
+
+std::vector<Frame> Symbols::frames_at(std::uint64_t address) {
+  LocationId location = resolve(std::span(&address, 1)).front();
+  auto found = frames(location);
+  return {found.begin(), found.end()};
+}
+
+std::vector<Variable> Symbols::variables() {
+  return VariableReader(parts_->info.get(), parts_->names.get(), parts_->symbol_table(),
+                        *parts_->strings, parts_->limits)
+      .read();
+}
+
+}  // namespace stallscope::symbols
