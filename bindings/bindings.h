@@ -10,7 +10,9 @@
 namespace stallscope {
 
 void bind_errors(nanobind::module_& m);
+void bind_session(nanobind::module_& m);
 void bind_code(nanobind::module_& m);
+void bind_symbols(nanobind::module_& m);
 
 // Raises stallscope._engine.EngineError(what, why, now).
 [[noreturn]] void raise(const Error& error);

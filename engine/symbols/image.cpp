@@ -100,18 +100,38 @@ void Image::read_sections(const Limits& limits) {
   if (elf_getshdrstrndx(elf_, &names) != 0) return;
   Elf_Scn* section = nullptr;
   while ((section = elf_nextscn(elf_, section)) != nullptr) {
-    if (sections_.size() >= limits.sections) return;
+    if (sections_.size() >= limits.sections) break;
     GElf_Shdr header;
     if (gelf_getshdr(section, &header) == nullptr) continue;
     const char* name = elf_strptr(elf_, names, header.sh_name);
     if (name == nullptr) continue;
     bool filled = header.sh_type != SHT_NOBITS && header.sh_size > 0;
     sections_.push_back({name, section});
+    bool is_thread_local = (header.sh_flags & SHF_TLS) != 0;
+    if ((header.sh_flags & SHF_ALLOC) != 0 && !is_thread_local && header.sh_size > 0) {
+      loaded_.push_back({header.sh_addr, header.sh_addr + header.sh_size});
+    }
     if (header.sh_type == SHT_SYMTAB && filled) facts_.has_symtab = true;
     const std::string& known = sections_.back().name;
     if (filled && (known == ".debug_info" || known == ".zdebug_info")) facts_.has_dwarf = true;
     if (filled && known == ".gnu_debuglink") read_debug_link(section);
   }
+  order_loaded();
+}
+
+void Image::order_loaded() {
+  std::erase_if(loaded_, [](const Range& range) { return range.high < range.low; });
+  std::sort(loaded_.begin(), loaded_.end(),
+            [](const Range& a, const Range& b) { return a.low < b.low; });
+  std::vector<Range> merged;
+  for (const Range& range : loaded_) {
+    if (!merged.empty() && range.low <= merged.back().high) {
+      merged.back().high = std::max(merged.back().high, range.high);
+    } else {
+      merged.push_back(range);
+    }
+  }
+  loaded_ = std::move(merged);
 }
 
 // A file name, zero padding to a multiple of four, and the debug file's CRC-32.
@@ -154,10 +174,11 @@ bool Image::decompresses_within(std::uint64_t limit) const {
 }
 
 bool Image::is_loaded(std::uint64_t address) const {
-  if (facts_.segments.empty()) return true;
-  return std::any_of(facts_.segments.begin(), facts_.segments.end(), [&](const Segment& segment) {
-    return address - segment.address < segment.memory_size;
-  });
+  if (loaded_.empty()) return true;
+  auto after =
+      std::upper_bound(loaded_.begin(), loaded_.end(), address,
+                       [](std::uint64_t value, const Range& range) { return value < range.low; });
+  return after != loaded_.begin() && address < (after - 1)->high;
 }
 
 bool Image::is_code(std::uint64_t address) const {

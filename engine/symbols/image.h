@@ -82,7 +82,8 @@ class Image {
   // Whether all compressed sections together stay within the limit.
   bool decompresses_within(std::uint64_t limit) const;
 
-  // Whether the loader maps the address at all, or as code (always, for files without segments).
+  // Whether the address lies in a section that the loader maps, or in code that it maps (always,
+  // for files without sections or segments).
   bool is_loaded(std::uint64_t address) const;
   bool is_code(std::uint64_t address) const;
 
@@ -93,6 +94,7 @@ class Image {
   void read_segments(const Limits& limits);
   void read_sections(const Limits& limits);
   void read_debug_link(Elf_Scn* section);
+  void order_loaded();
 
   struct Section {
     std::string name;
@@ -103,6 +105,11 @@ class Image {
   Elf* elf_ = nullptr;
   Facts facts_;
   std::vector<Section> sections_;
+  struct Range {
+    std::uint64_t low;
+    std::uint64_t high;
+  };
+  std::vector<Range> loaded_;  // by address, disjoint
 };
 
 }  // namespace stallscope::symbols

@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "symbols/symbols.h"
 
-#include <algorithm>
-#include <numeric>
+#include <optional>
 
 #include "symbols/debug_files.h"
-#include "symbols/demangle.h"
 #include "symbols/resolver.h"
 #include "symbols/variables.h"
 
@@ -31,6 +29,7 @@ struct Symbols::Parts {
   std::unique_ptr<Names> names;      // with info
   std::unique_ptr<SymbolTable> symbols;
   std::unique_ptr<Resolver> resolver;
+  std::optional<std::vector<Variable>> variables;
 
   const SymbolTable& symbol_table() {
     if (!symbols) symbols = std::make_unique<SymbolTable>(*image, debug.get(), limits);
@@ -116,10 +115,13 @@ std::vector<Frame> Symbols::frames_at(std::uint64_t address) {
   return {found.begin(), found.end()};
 }
 
-std::vector<Variable> Symbols::variables() {
-  return VariableReader(parts_->info.get(), parts_->names.get(), parts_->symbol_table(),
-                        *parts_->strings, parts_->limits)
-      .read();
+const std::vector<Variable>& Symbols::variables() {
+  if (!parts_->variables) {
+    parts_->variables = VariableReader(parts_->info.get(), parts_->names.get(),
+                                       parts_->symbol_table(), *parts_->strings, parts_->limits)
+                            .read();
+  }
+  return *parts_->variables;
 }
 
 }  // namespace stallscope::symbols

@@ -73,8 +73,8 @@ class Symbols {
   std::vector<Frame> frames_at(std::uint64_t address);
 
   // Global and static variables, by address, each address once. Thread-local ones have no address
-  // in the file and are left out.
-  std::vector<Variable> variables();
+  // in the file and are left out. Read at the first call and kept.
+  const std::vector<Variable>& variables();
 
   const StringTable& strings() const;
   std::string_view text(StringId id) const { return strings().text(id); }
