@@ -12,12 +12,12 @@ void Predictor::begin_chunk(const CodeTable& code) {
   recent_ = {};
   newest_ = 0;
   anchor_ = 0;
-  if (followed_used_.size() < kFollowedListed && !followed_.empty()) {
-    for (std::uint32_t slot : followed_used_) followed_[slot] = 0;
+  if (followed_used_ < kFollowedListed && !followed_.empty()) {
+    for (std::uint32_t i = 0; i < followed_used_; ++i) followed_[followed_list_[i]] = 0;
   } else {
     followed_.assign(std::size_t{1} << kFollowedBits, 0);
   }
-  followed_used_.clear();
+  followed_used_ = 0;
 }
 
 void Predictor::grow(const CodeTable& code) {
@@ -52,18 +52,6 @@ void Predictor::learn_other(Successors& from, std::uint32_t exit) {
   else
     from.second = exit;
   from.surprised = from.executions;
-}
-
-void Predictor::learn_address(std::uint32_t operation, std::uint64_t base, std::uint64_t delta,
-                              std::uint32_t executions) {
-  Surprise& surprise = surprises_[operation];
-  const bool in_a_row = surprise.executions == executions;
-  if (in_a_row && surprise.delta == delta) stride_[operation] = delta;
-  surprise = {delta, executions + 1};
-  anchor_ = last_[operation] = base + delta;
-  const std::uint32_t place = slot(operation, base);
-  if (followed_used_.size() < kFollowedListed) followed_used_.push_back(place);
-  followed_[place] = anchor_;
 }
 
 }  // namespace stallscope::stream

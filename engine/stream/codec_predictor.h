@@ -72,16 +72,27 @@ class Predictor {
   void add_recent(std::uint64_t delta) { recent_[++newest_ % kRecent] = delta; }
   // Where an operation went the last time that it left `base` unexpectedly: repeated walks over
   // lists and trees.
+  // Kept as differences of 32 bits, so that the table stays in a core's own cache.
   std::uint64_t followed(std::uint32_t operation, std::uint64_t base) const {
-    return followed_[slot(operation, base)];
+    return base + static_cast<std::uint64_t>(std::int64_t{followed_[slot(operation, base)]});
   }
   // `delta` from `base` to the operation's new address; `executions` of the exit before this one.
   void learn_address(std::uint32_t operation, std::uint64_t base, std::uint64_t delta,
-                     std::uint32_t executions);
+                     std::uint32_t executions) {
+    Surprise& surprise = surprises_[operation];
+    const bool in_a_row = surprise.executions == executions;
+    if (in_a_row && surprise.delta == delta) stride_[operation] = delta;
+    surprise = {delta, executions + 1};
+    anchor_ = last_[operation] = base + delta;
+    const std::uint32_t place = slot(operation, base);
+    if (followed_used_ < kFollowedListed) [[unlikely]]
+      followed_list_[followed_used_++] = place;
+    followed_[place] = static_cast<std::int32_t>(delta);
+  }
 
  private:
   static constexpr unsigned kFollowedBits = 16;
-  static constexpr std::size_t kFollowedListed = 4096;  // slots to clear one by one, else all
+  static constexpr std::uint32_t kFollowedListed = 1024;  // slots to clear one by one, else all
 
   void wake(std::uint32_t exit, const CodeTable& code);
   static std::uint32_t slot(std::uint32_t operation, std::uint64_t base) {
@@ -97,8 +108,9 @@ class Predictor {
   std::vector<std::uint64_t> last_;
   std::vector<std::uint64_t> stride_;
   std::vector<Surprise> surprises_;
-  std::vector<std::uint64_t> followed_;
-  std::vector<std::uint32_t> followed_used_;  // slots, up to kFollowedListed
+  std::vector<std::int32_t> followed_;
+  std::array<std::uint32_t, kFollowedListed> followed_list_;  // the first slots that were written
+  std::uint32_t followed_used_ = 0;
   std::array<std::uint64_t, kRecent> recent_{};
   unsigned newest_ = 0;
   std::uint64_t anchor_ = 0;  // the last unexpected address

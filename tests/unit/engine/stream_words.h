@@ -89,14 +89,14 @@ class Stream {
     if (!tail.empty()) std::memcpy(&words[words.size() - padded], tail.data(), tail.size());
   }
 
-  void process_start() {
-    record(SS_PROCESS_START, {100, 1, 0, 5}, std::string_view("/bin/true\0true\0", 15));
+  void process_start(std::uint64_t fork_token = 0) {
+    record(SS_PROCESS_START, {100, 1, fork_token, 5}, std::string_view("/bin/true\0true\0", 15));
   }
   void process_end() { record(SS_PROCESS_END, {0, 9}); }
   void thread_start(std::uint32_t number) {
     const std::uint32_t before = thread;
     thread = number;
-    record(SS_THREAD_START, {before, 1000 + number});
+    record(SS_THREAD_START, {before, 1000 + number, 0x1ffeff0000});
     thread = before;
   }
   void thread_exit() { record(SS_THREAD_EXIT, {}); }

@@ -45,21 +45,14 @@ std::size_t prefix_length(const Collector& part, const Collector& whole) {
 
 ChunkIndex index_of(const Bytes& bytes) { return index_chunks(*from_memory(bytes), true); }
 
-ChunkHeader& header_at(Bytes& bytes, std::uint64_t offset) {
-  return *reinterpret_cast<ChunkHeader*>(bytes.data() + offset);
+void put_header(Bytes& bytes, std::uint64_t offset, const ChunkHeader& header) {
+  std::memcpy(bytes.data() + offset, &header, sizeof header);
 }
 
-// Makes the header's own checksum right again, and nobody else's.
-void reseal(Bytes& bytes, const ChunkEntry& entry) {
-  ChunkHeader header = header_at(bytes, entry.offset);
-  const auto crc = header.payload_crc;
-  const auto version = header.version;
-  const auto length = header.payload_bytes;
+// Puts a changed header back with its checksums made right again.
+void reseal(Bytes& bytes, const ChunkEntry& entry, ChunkHeader header) {
   seal(header, std::span(bytes).subspan(entry.offset + sizeof header, entry.header.payload_bytes));
-  CHECK(crc == header.payload_crc);
-  CHECK(version == header.version);
-  CHECK(length == header.payload_bytes);
-  header_at(bytes, entry.offset) = header;
+  put_header(bytes, entry.offset, header);
 }
 
 struct Folder {
@@ -280,7 +273,9 @@ TEST_CASE("a disk that is full is reported with its reason and leaves whole chun
 
 TEST_CASE("a trace of a newer version is refused as such") {
   Bytes bytes = trace_of(small_stream().words, kSmall);
-  header_at(bytes, 0).version = kChunkVersion + 1;
+  ChunkHeader header = index_of(bytes).chunks[0].header;
+  header.version = kChunkVersion + 1;
+  put_header(bytes, 0, header);
   const Reading reading = read_trace(bytes);
   CHECK(reading.damage.kind == Damage::Kind::newer);
   CHECK(reading.error == "stream.ss was written by a newer Stallscope");
@@ -350,11 +345,11 @@ TEST_CASE("lengths beyond the caps are refused even with a right checksum") {
   const ChunkEntry last = index_of(whole).chunks.back();
   for (int field = 0; field < 3; ++field) {
     Bytes bytes = whole;
-    ChunkHeader& header = header_at(bytes, last.offset);
+    ChunkHeader header = last.header;
     if (field == 0) header.raw_bytes = kMaxChunkBytes + 1;
     if (field == 1) header.words = kMaxChunkWords + 1;
     if (field == 2) header.executions = header.words + 1;
-    reseal(bytes, last);
+    reseal(bytes, last, header);
     CHECK(read_trace(bytes).damage.kind == Damage::Kind::corrupt);
   }
 }
@@ -363,9 +358,7 @@ TEST_CASE("totals that differ from what the chunks hold are corrupt") {
   Bytes bytes = trace_of(small_stream().words, kSmall);
   const ChunkEntry last = index_of(bytes).chunks.back();
   bytes[last.offset + sizeof(ChunkHeader)] ^= std::byte{1};
-  ChunkHeader header = last.header;
-  seal(header, std::span(bytes).subspan(last.offset + sizeof header));
-  header_at(bytes, last.offset) = header;
+  reseal(bytes, last, last.header);
   const Reading reading = read_trace(bytes);
   CHECK(reading.damage.kind == Damage::Kind::corrupt);
   CHECK(reading.error.find("corrupt at byte " + std::to_string(last.offset)) != std::string::npos);
