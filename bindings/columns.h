@@ -16,7 +16,9 @@ namespace stallscope {
 template <typename T>
 nanobind::object view_of(const T* data, std::size_t size, nanobind::handle owner) {
   namespace nb = nanobind;
-  return nb::cast(nb::ndarray<nb::memview, const T, nb::ndim<1>>(data, {size}, owner));
+  static const T kNothing{};  // Arrow takes no null pointer, not even for no rows
+  return nb::cast(
+      nb::ndarray<nb::memview, const T, nb::ndim<1>>(size ? data : &kNothing, {size}, owner));
 }
 
 template <typename Table>

@@ -69,16 +69,20 @@ static Int open_private(const HChar* path, Int flags) {
   return fd;
 }
 
-/* Exec keeps the pid, so a process may need several rings. */
+static Bool exists(const HChar* kind, UInt image) {
+  HChar path[VG_(strlen)(ss_options.folder) + 64];
+  struct vg_stat st;
+  VG_(sprintf)(path, "%s/%s-%d.%u", ss_options.folder, kind, VG_(getpid)(), image);
+  return !sr_isError(VG_(stat)(path, &st));
+}
+
+/* Exec keeps the pid, so a process may need several rings; the recorder renames what it took. */
 static Int create_ring_file(void) {
   HChar path[VG_(strlen)(ss_options.folder) + 64];
-  for (UInt image = 0; image < 100000; image++) {
-    VG_(sprintf)(path, "%s/ring-%d.%u", ss_options.folder, VG_(getpid)(), image);
-    struct vg_stat st;
-    if (!sr_isError(VG_(stat)(path, &st))) continue;
-    return open_private(path, VKI_O_RDWR | VKI_O_CREAT | VKI_O_EXCL);
-  }
-  return -1;
+  UInt image = 0;
+  while (exists("taken", image) || exists("ring", image)) image++;
+  VG_(sprintf)(path, "%s/ring-%d.%u", ss_options.folder, VG_(getpid)(), image);
+  return open_private(path, VKI_O_RDWR | VKI_O_CREAT | VKI_O_EXCL);
 }
 
 static Bool allocate(Int fd, ULong offset, ULong length) {
@@ -149,11 +153,16 @@ void ss_ring_detach(void) {
   fill_header(exits);
 }
 
+/* The parent's header as it was at the fork: the parent writes on in the shared one. */
+static struct ss_ring at_fork;
+
+void ss_ring_before_fork(void) {
+  ss_ring_publish();
+  at_fork = *ss_ring;
+}
+
 void ss_ring_reopen(void) {
-  ULong exits = ss_ring->exits;
-  Bool was_parked = ss_ring->parked != 0;
-  ULong stop_at = ss_ring->stop_at;
-  ULong executed = ss_ring->executed;
+  ULong exits = at_fork.exits;
   if (!attached) return;
   VG_(close)(ring_fd);
   counters_ready = 0;
@@ -168,9 +177,9 @@ void ss_ring_reopen(void) {
     attached = False;
   }
   fill_header(exits);
-  ss_ring->stop_at = stop_at;
-  ss_ring->executed = executed;
-  if (was_parked) ss_ring_park();
+  ss_ring->stop_at = at_fork.stop_at;
+  ss_ring->executed = at_fork.executed;
+  if (at_fork.parked) ss_ring_park();
 }
 
 Bool ss_ring_more_counters(ULong exits) {

@@ -75,9 +75,23 @@ static void emit_start(ThreadId tid) {
   ss_emit(SS_THREAD_START, thread->number, fields, 3);
 }
 
+static const HChar* base_name(const HChar* path) {
+  const HChar* slash = VG_(strrchr)(path, '/');
+  return slash ? slash + 1 : path;
+}
+
+/* Natively the main thread's name is that of the program file, here that of the tool. */
+static void name_main_thread(void) {
+  HChar name[NAME_BYTES];
+  VG_(strncpy)(name, base_name(VG_(args_the_exename)), NAME_BYTES - 1);
+  name[NAME_BYTES - 1] = 0;
+  VG_(do_syscall)(__NR_prctl, PR_SET_NAME, (UWord)name, 0, 0, 0, 0, 0, 0);
+}
+
 static void first_instruction(ThreadId tid) {
   threads[tid].lwp = VG_(gettid)();
   emit_start(tid);
+  if (threads[tid].parent == 0) name_main_thread();
   emit_kernel_name(&threads[tid]);
 }
 
@@ -102,29 +116,11 @@ static void shorten_turn(ThreadId tid) {
 }
 
 static void client_code_starts(ThreadId tid, ULong blocks) {
-  if (threads[tid].number == 0) ss_threads_start_main(tid);
   if (several) shorten_turn(tid);
   if (threads[tid].number == running) return;
   running = threads[tid].number;
   ss_word now = ss_clock_ns();
   ss_emit(SS_THREAD_SWITCH, running, &now, 1);
-}
-
-static const HChar* base_name(const HChar* path) {
-  const HChar* slash = VG_(strrchr)(path, '/');
-  return slash ? slash + 1 : path;
-}
-
-/* The main thread is there before any callback. Natively its name is that of the program file. */
-void ss_threads_start_main(ThreadId tid) {
-  HChar name[NAME_BYTES];
-  created(VG_INVALID_THREADID, tid);
-  threads[tid].lwp = VG_(gettid)();
-  emit_start(tid);
-  VG_(strncpy)(name, base_name(VG_(args_the_exename)), NAME_BYTES - 1);
-  name[NAME_BYTES - 1] = 0;
-  VG_(do_syscall)(__NR_prctl, PR_SET_NAME, (UWord)name, 0, 0, 0, 0, 0, 0);
-  emit_name(&threads[tid], name);
 }
 
 /* Only the forking thread is in the child; its number stays. */

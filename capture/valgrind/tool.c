@@ -39,7 +39,7 @@ static void emit_process_start(ULong token) {
 static void before_fork(ThreadId tid) {
   fork_token = ((ULong)VG_(getpid)() << 32) | ++forks;
   ss_emit(SS_FORK, ss_thread(tid), &fork_token, 1);
-  ss_ring_publish();
+  ss_ring_before_fork();
 }
 
 static void in_child(ThreadId tid) {

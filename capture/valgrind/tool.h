@@ -31,9 +31,10 @@ extern struct ss_options ss_options;
 /* ring.c: the shared memory. `ss_ring` never moves, not even in a forked child, because generated
    code has its address built in. */
 extern struct ss_ring* ss_ring;
-void ss_ring_open(void);   /* at start-up; ends the process with a message when it cannot */
-void ss_ring_reopen(void); /* in a forked child: a ring of its own at the same address */
-void ss_ring_detach(void); /* from here on everything is written into the void */
+void ss_ring_open(void);        /* at start-up; ends the process with a message when it cannot */
+void ss_ring_before_fork(void); /* publishes, and remembers what the child goes on from */
+void ss_ring_reopen(void);      /* in a forked child: a ring of its own at the same address */
+void ss_ring_detach(void);      /* from here on everything is written into the void */
 Bool ss_ring_attached(void);
 void ss_ring_publish(void);           /* hand over what is written so far */
 ss_word* ss_ring_reserve(UInt words); /* room for a record; 0 < words < a buffer */
@@ -56,7 +57,6 @@ UInt ss_thread(ThreadId tid); /* our number of a thread: never used again, 0 if 
 UInt ss_current_thread(void);
 void ss_threads_init(void);
 void ss_threads_after_fork(ThreadId tid);
-void ss_threads_start_main(ThreadId tid);
 void ss_threads_names(void); /* emit the names that threads have now */
 void ss_thread_renamed(ThreadId tid, const HChar* name);
 

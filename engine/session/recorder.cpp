@@ -2,10 +2,12 @@
 #include "session/recorder.h"
 
 #include <dirent.h>
+#include <fcntl.h>
 #include <sys/inotify.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
@@ -92,7 +94,10 @@ bool Recorder::try_open(const std::string& file) {
   mkdir(folder.c_str(), 0700);
   process->open_stream(folder + "/stream.ss");
   running_.push_back(std::move(process));
-  unlink(path.c_str());  // the mapping stays
+  // The mapping stays. A later image of the same process looks for this name to choose its own.
+  const std::string taken = options_.session_folder + "/taken-" + name;
+  if (const int fd = open(taken.c_str(), O_CREAT | O_WRONLY | O_CLOEXEC, 0600); fd >= 0) close(fd);
+  unlink(path.c_str());
   return true;
 }
 
@@ -164,7 +169,7 @@ void Recorder::run() {
   std::uint64_t last_look = 0;
   while (true) {
     const bool stopping = stopping_;
-    if (now_ns() - last_look > 1'000'000) {  // a look costs a system call
+    if (stopping || now_ns() - last_look > 1'000'000) {  // a look costs a system call
       find_rings();
       tick();
       last_look = now_ns();

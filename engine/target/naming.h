@@ -7,7 +7,7 @@
 #include <string>
 
 #include "stallscope_tables.h"
-#include "symbols/cache.h"
+#include "symbols/symbol_cache.h"
 #include "target/target.h"
 
 namespace stallscope::target {

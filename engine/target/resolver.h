@@ -3,11 +3,12 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "symbols/cache.h"
+#include "symbols/symbol_cache.h"
 #include "target/mappings.h"
 
 namespace stallscope::target {
@@ -31,11 +32,11 @@ class Resolver {
   std::vector<Place> frames(std::size_t request);  // innermost first, at least one
 
   std::uint64_t bias(std::uint32_t module) const { return files_[module].bias; }
-  symbols::Symbols* symbols(std::uint32_t module) const { return files_[module].symbols; }
+  symbols::Symbols* symbols(std::uint32_t module) const { return files_[module].symbols.get(); }
 
  private:
   struct File {
-    symbols::Symbols* symbols = nullptr;  // null: cannot be read
+    std::shared_ptr<symbols::Symbols> symbols;  // null: cannot be read
     std::uint64_t bias = 0;
     std::string name;  // without folders
   };

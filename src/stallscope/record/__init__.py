@@ -1,1 +1,133 @@
 # SPDX-License-Identifier: Apache-2.0
+"""Making recordings: `record(["./prog", "arg"])`."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from stallscope.errors import StallscopeError
+
+if TYPE_CHECKING:
+    from stallscope.record.valgrind import Progress
+    from stallscope.recording import Recording
+
+SOURCES = ("valgrind",)
+MACHINES = ("none",)
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """What `record` gives back."""
+
+    recording: Recording
+    exit_status: int  # as a shell would show it: 128+n for a signal
+    warnings: tuple[str, ...]
+    failures: tuple[StallscopeError, ...]  # what could not be kept; the target was not harmed
+
+
+def record(
+    command: Sequence[str],
+    *,
+    output: str | Path | None = None,
+    force: bool = False,
+    source: str = "valgrind",
+    machine: str = "none",
+    trace: bool = False,
+    children: bool = True,
+    from_function: str | None = None,
+    to_function: str | None = None,
+    skip: int = 0,
+    max_instructions: int = 0,
+    max_size: int = 0,
+    turn: int = 2000,
+    on_progress: Callable[[Progress], None] | None = None,
+) -> Recorded:
+    """Run `command` to its end and record it."""
+    import os
+
+    from stallscope.record import valgrind
+    from stallscope.record.preflight import preflight
+    from stallscope.record.tool import CaptureOptions
+    from stallscope.recording import Recording
+
+    _choose("source", source, SOURCES)
+    _choose("machine", machine, MACHINES)
+    if turn < 1 or skip < 0 or max_instructions < 0 or max_size < 0:
+        raise StallscopeError("--turn must be at least 1, and limits cannot be negative")
+    target = preflight(command)
+    folder = _output(output, target.program, force)
+    options = CaptureOptions(
+        stream=trace,
+        children=children,
+        from_function=from_function,
+        to_function=to_function,
+        skip=skip,
+        max_instructions=max_instructions,
+        turn=turn,
+    )
+    described = {
+        "trace": trace,
+        "children": children,
+        "from": from_function,
+        "to": to_function,
+        "skip": skip,
+        "max_instructions": max_instructions,
+        "max_size": max_size,
+        "turn": turn,
+    }
+    run = valgrind.Run(
+        target, folder, options, trace, machine, max_size, on_progress or _silent, described
+    )
+    try:
+        status = valgrind.run_target(run)
+    except StallscopeError:
+        if not run.metas:
+            shutil.rmtree(folder, ignore_errors=True)
+        raise
+    exit_status = 128 + os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
+    failures = [*run.messages, *([run.writer.failure] if run.writer.failure else [])]
+    return Recorded(Recording(folder), exit_status, target.warnings, tuple(failures))
+
+
+def _silent(progress: Progress) -> None:
+    pass
+
+
+def _choose(what: str, given: str, known: Sequence[str]) -> None:
+    if given not in known:
+        raise StallscopeError(
+            f"--{what} {given}: there is no such {what}", f"there is: {', '.join(known)}"
+        )
+
+
+def _output(given: str | Path | None, program: str, force: bool) -> Path:
+    from stallscope.record.writer import make_folder
+    from stallscope.recording import SUFFIX
+
+    if given is None:
+        stem = Path(program).name
+        folder, number = Path(f"{stem}{SUFFIX}"), 2
+        while folder.exists() and not force:
+            folder, number = Path(f"{stem}-{number}{SUFFIX}"), number + 1
+    else:
+        folder = Path(given)
+    if folder.exists() or folder.is_symlink():
+        _make_way(folder, force)
+    make_folder(folder)
+    return folder.absolute()
+
+
+def _make_way(folder: Path, force: bool) -> None:
+    """Only a recording is ever deleted, never some other folder that -f happened to name."""
+    if not force:
+        raise StallscopeError(
+            f"{folder} exists already", now=f"give another name with -o, or overwrite it with -f"
+        )
+    is_recording = folder.is_dir() and not folder.is_symlink() and (folder / "meta.json").exists()
+    if not is_recording and not (folder.is_dir() and not any(folder.iterdir())):
+        raise StallscopeError(f"{folder} is no recording, so -f does not overwrite it")
+    shutil.rmtree(folder)

@@ -24,6 +24,12 @@ def show(result: Doctor, console: Console) -> None:
         console.print(_group(group, list(rows)))
 
 
+def _text(data: str, style: str = "") -> Text:
+    """Data as text: never markup, and no character that would steer the terminal."""
+    shown = (c if c.isprintable() else c.encode("unicode_escape").decode() for c in data)
+    return Text("".join(shown), style=style)
+
+
 def _table(title: str) -> Table:
     return Table(
         title=Text(title, style="bold"),
@@ -41,17 +47,17 @@ def _group(title: str, rows: list[Check]) -> Table:
     table.add_column(overflow="fold")
     above = ("", "")
     for row in rows:
-        words = Text(row.detail)
+        words = _text(row.detail)
         if row.why and (row.why, row.fix) == above:
             words.append("\nas above", style="dim")
-            table.add_row(Text(row.name), Text(row.status, style=_COLOURS[row.status]), words)
+            table.add_row(_text(row.name), Text(row.status, style=_COLOURS[row.status]), words)
             continue
         above = (row.why, row.fix)
         if row.why:
-            words.append(f"\n{row.why}", style="dim")
+            words.append("\n").append_text(_text(row.why, "dim"))
         if row.fix:
-            words.append(f"\ntry: {row.fix}", style="cyan")
-        table.add_row(Text(row.name), Text(row.status, style=_COLOURS[row.status]), words)
+            words.append("\n").append_text(_text(f"try: {row.fix}", "cyan"))
+        table.add_row(_text(row.name), Text(row.status, style=_COLOURS[row.status]), words)
     return table
 
 
@@ -61,7 +67,7 @@ def _machine(machine: Machine) -> Table:
     table.add_column(overflow="fold")
     kind = "virtual" if machine.virtual else "physical"
     facts = [
-        ("processor", f"{machine.processor} ({machine.vendor}, family {machine.family})"),
+        ("processor", f"{machine.model} ({machine.vendor}, family {machine.family})"),
         ("cores", f"{machine.cores} in {machine.sockets} sockets, {machine.cpus} CPUs usable"),
         ("memory", f"{machine.memory / 2**30:.1f} GiB in {machine.nodes} nodes"),
         *((_cache_name(cache), _cache(cache)) for cache in machine.caches),
@@ -76,7 +82,7 @@ def _machine(machine: Machine) -> Table:
         ("system", f"{machine.system}, Linux {machine.kernel}"),
     ]
     for name, fact in facts:
-        table.add_row(Text(name), Text(fact))
+        table.add_row(_text(name), _text(fact))
     return table
 
 

@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The `stallscope` command. Verbs are found by folder and imported when they are called."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from typing import Any
+
+import click
+
+from stallscope import __version__
+from stallscope.errors import StallscopeError
+
+OWN_FAILURE = 125
+
+# The questions that people come with, and the verbs that answer them, in the order of the help.
+QUESTIONS: dict[str, dict[str, str]] = {
+    "Record a program": {
+        "record": "run a program and record what it does to memory",
+        "info": "what was run, how it ended, how much it did",
+    },
+    "See that all is well": {
+        "doctor": "what works on this machine, why not, and what to do about it",
+        "verify": "check a recording against its own invariants",
+        "demo": "record a bundled program and show what was found",
+    },
+}
+
+
+class Verbs(click.Group):
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return [verb for verbs in QUESTIONS.values() for verb in verbs]
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        if name not in self.list_commands(ctx):
+            return None
+        command = importlib.import_module(f"stallscope.cli.{name}").command
+        assert isinstance(command, click.Command)
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and self.get_command(ctx, args[0]) is None:
+            import difflib
+
+            near = difflib.get_close_matches(args[0], self.list_commands(ctx))
+            raise StallscopeError(
+                f"there is no verb {args[0]!r}",
+                now=f"stallscope {near[0]}" if near else "stallscope --help",
+            )
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        for question, verbs in QUESTIONS.items():
+            with formatter.section(question):
+                formatter.write_dl(list(verbs.items()))
+
+
+@click.group(cls=Verbs, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="stallscope")
+@click.option("--debug", is_flag=True, help="Show the traceback of an error.")
+def cli(debug: bool) -> None:
+    """Shows where programs lose time in the memory system."""
+
+
+def _explain(error: StallscopeError) -> None:
+    bold, dim, plain = ("\x1b[1;31m", "\x1b[2m", "\x1b[0m") if _colour() else ("", "", "")
+    print(f"{bold}error:{plain} {_printable(error.what)}", file=sys.stderr)
+    if error.why:
+        print(f"  {_printable(error.why)}", file=sys.stderr)
+    if error.now:
+        print(f"  {dim}try:{plain} {_printable(error.now)}", file=sys.stderr)
+
+
+def _colour() -> bool:
+    return sys.stderr.isatty() and "NO_COLOR" not in os.environ
+
+
+def _printable(text: str) -> str:
+    """Names of files and symbols may hold anything, also what steers a terminal."""
+    return "".join(c if c.isprintable() or c == " " else ascii(c)[1:-1] for c in text)
+
+
+
+def main(arguments: list[str] | None = None) -> Any:
+    given = sys.argv[1:] if arguments is None else arguments
+    debug = "--debug" in given[: given.index("--")] if "--" in given else "--debug" in given[:1]
+    try:
+        status = cli.main(given, prog_name="stallscope", standalone_mode=False)
+    except StallscopeError as error:
+        if debug:
+            raise
+        _explain(error)
+        sys.exit(error.status)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except click.Abort:
+        print("stopped", file=sys.stderr)
+        sys.exit(130)
+    except BrokenPipeError:
+        # Whoever read our output has had enough.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(0)
+    except Exception as error:
+        if debug:
+            raise
+        _explain(
+            StallscopeError(
+                f"stallscope itself failed: {type(error).__name__}: {error}",
+                now="stallscope --debug …, and report what it prints",
+            )
+        )
+        sys.exit(OWN_FAILURE)
+    sys.exit(status if isinstance(status, int) else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""stallscope record: thin; the work is in stallscope.record."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import click
+
+from stallscope.cli.options import Count, Size
+from stallscope.errors import StallscopeError
+from stallscope.record import MACHINES, SOURCES, record
+
+
+@click.command(
+    "record",
+    context_settings={"ignore_unknown_options": False, "allow_interspersed_args": False},
+)
+@click.option("-o", "--output", type=click.Path(), help="Folder to make [PROGRAM.stallscope].")
+@click.option("-f", "--force", is_flag=True, help="Overwrite a recording of that name.")
+@click.option("-q", "--quiet", is_flag=True, help="No progress and no closing words.")
+@click.option(
+    "--source", type=click.Choice(SOURCES), default="valgrind", show_default=True, help="How to capture."
+)
+@click.option(
+    "--machine",
+    type=click.Choice(MACHINES),
+    default="none",
+    show_default=True,
+    help="Simulated machine to run beside the program; none only counts.",
+)
+@click.option("--trace", is_flag=True, help="Keep every block execution and address.")
+@click.option("--no-children", is_flag=True, help="Do not follow processes that it starts.")
+@click.option(
+    "--from", "from_function", metavar="FUNC", help="Measure from where this function is entered."
+)
+@click.option("--to", "to_function", metavar="FUNC", help="Stop where this function is entered.")
+@click.option("--skip", type=Count(), default=0, metavar="N", help="Skip N instructions first.")
+@click.option(
+    "--max-instructions", type=Count(), default=0, metavar="N", help="Stop measuring after N."
+)
+@click.option(
+    "--max-size", type=Size(), default=0, metavar="SIZE", help="Cut the trace off here, e.g. 2G."
+)
+@click.option(
+    "--turn",
+    type=click.IntRange(1, 100_000),
+    default=2000,
+    show_default=True,
+    metavar="BLOCKS",
+    help="Blocks of code that a thread runs before another may.",
+)
+@click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="[--] PROGRAM [ARGS]...")
+def command(quiet: bool, no_children: bool, command: tuple[str, ...], **options: Any) -> int:
+    """Run PROGRAM to its end, with its own output and exit status, and record it."""
+    from stallscope.views.terminal import record as view
+
+    if not command:
+        raise StallscopeError("no program to record", now="stallscope record -- PROGRAM ARGS")
+    status = view.Status(quiet=quiet)
+    recorded = record(command, children=not no_children, on_progress=status.show, **options)
+    status.close()
+    if not quiet:
+        view.closing_words(recorded, sys.stderr)
+    elif recorded.failures:
+        view.failures(recorded, sys.stderr)
+    return recorded.exit_status

@@ -1,0 +1,230 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The `valgrind` source: every access of a program and its children, without any counter."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import signal
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from stallscope import __version__, _engine, meta
+from stallscope.errors import StallscopeError
+from stallscope.meta import Meta
+from stallscope.record import host
+from stallscope.record.preflight import Target
+from stallscope.record.session import Session
+from stallscope.record.tool import OWN_FAILURE, CaptureOptions, capture_command
+from stallscope.record.writer import Quality, RecordingWriter
+from stallscope.tables import schemas
+
+POLL_SECONDS = 0.05
+FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
+FROM_THE_KERNEL = 0x80  # si_code of a signal that the terminal sent: the target got it as well
+
+
+@dataclass(frozen=True)
+class Progress:
+    seconds: float
+    instructions: int
+    bytes: int
+    running: int
+    root_ended: bool
+
+
+@dataclass
+class Run:
+    """One recording being made."""
+
+    target: Target
+    folder: Path
+    options: CaptureOptions
+    trace: bool
+    machine: str
+    max_bytes: int
+    on_progress: Callable[[Progress], None]
+    described: dict[str, Any]
+    writer: RecordingWriter = field(default_factory=RecordingWriter)
+    metas: dict[str, Meta] = field(default_factory=dict)
+    waited: dict[int, int] = field(default_factory=dict)
+    messages: list[StallscopeError] = field(default_factory=list)
+    status: int | None = None  # of the root process, as waitpid gives it
+    seconds: float = 0.0
+
+
+def _now() -> str:
+    return datetime.datetime.now(datetime.UTC).isoformat(timespec="microseconds")
+
+
+def _host() -> dict[str, Any]:
+    machine = host.machine()
+    return {"system": machine.system, "processor": machine.model, "cores": machine.cores}
+
+
+def first_meta(run: Run) -> Meta:
+    return Meta(
+        format_version=schemas().format_version,
+        stallscope=__version__,
+        state="recording",
+        name="",
+        parent=None,
+        command=list(run.target.command),
+        folder=str(Path.cwd()),
+        created=_now(),
+        source="valgrind",
+        machine=run.machine,
+        options=run.described,
+        host=_host(),
+        trace=run.trace,
+    )
+
+
+def run_target(run: Run) -> int:
+    """Runs the target to its end and writes its recording; the target's wait status."""
+    with Session(run.folder) as session:
+        recorder = _engine.Recorder(str(session.folder), str(run.folder), run.trace, run.max_bytes)
+        command = capture_command(
+            session.folder, run.options, run.target.argv[0], run.target.argv[1:]
+        )
+        opening = first_meta(run)
+        meta.write(opening, run.folder)
+        blocked = {*FORWARDED, signal.SIGCHLD}
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, blocked)
+        try:
+            started = time.monotonic()
+            pid = os.posix_spawn(command[0], command, os.environ, setsigmask=before)
+            try:
+                recorder.start(pid)
+                _watch(run, recorder, opening, pid, started, blocked)
+            finally:
+                recorder.stop(abandon=True)
+            _drain(run, recorder, opening)
+            _check_start(run, session, pid)
+            _settle(run, pid)
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    assert run.status is not None
+    return run.status
+
+
+def _watch(
+    run: Run,
+    recorder: _engine.Recorder,
+    opening: Meta,
+    pid: int,
+    started: float,
+    blocked: set[signal.Signals],
+) -> None:
+    """Until the target and its children have ended, or somebody stops waiting for the latter."""
+    while True:
+        info = signal.sigtimedwait(blocked, POLL_SECONDS)
+        if info is not None and info.si_signo in FORWARDED:
+            if run.status is not None:
+                return
+            if info.si_code != FROM_THE_KERNEL:
+                os.kill(pid, info.si_signo)
+        if run.status is None:
+            ended, status = os.waitpid(pid, os.WNOHANG)
+            if ended:
+                run.status = status
+                run.seconds = time.monotonic() - started
+        _drain(run, recorder, opening)
+        instructions, size, running, _ = recorder.progress()
+        if run.status is not None and running == 0:
+            recorder.stop(abandon=False)
+            return
+        run.on_progress(
+            Progress(
+                time.monotonic() - started, instructions, size, running, run.status is not None
+            )
+        )
+
+
+def _drain(run: Run, recorder: _engine.Recorder, opening: Meta) -> None:
+    run.writer.take_batches(recorder)
+    for process in recorder.take_finished():
+        facts = _facts(run, process, opening)
+        quality = [
+            Quality("stream", "error", ": ".join(filter(None, error[:2])))
+            for error in process.errors
+        ]
+        run.messages += [StallscopeError(*error, status=OWN_FAILURE) for error in process.errors]
+        run.metas[facts.name] = run.writer.finish(process, facts, quality)
+
+
+def _facts(run: Run, process: _engine.Process, opening: Meta) -> Meta:
+    life = process.target.life()
+    run.waited |= dict(life["waited"])
+    is_root = Path(process.folder) == run.folder
+    seconds = (life["ended_ns"] - life["started_ns"]) / 1e9 if life["ended"] else None
+    ending = "exec" if life["replaced"] else "exit" if life["ended"] else "killed"
+    return msgspec.structs.replace(
+        opening,
+        name=process.name,
+        parent=None if is_root else _parent(process.name, life),
+        command=list(run.target.command) if is_root else life["command"],
+        created=opening.created if is_root else _now(),
+        pid=life["pid"],
+        forked=life["forked"],
+        ending=ending,
+        exit_code=life["exit_code"] if life["ended"] else None,
+        complete=process.complete,
+        counted=process.counted,
+        trace=run.trace and process.stream_bytes > 0,
+        measured_all=life["measured_all"],
+        seconds=seconds,
+        allocations=life["allocations"],
+        frees=life["frees"],
+        peak_heap_bytes=life["peak_heap_bytes"],
+        stream_bytes=process.stream_bytes,
+    )
+
+
+def _parent(name: str, life: dict[str, Any]) -> str:
+    """A forked child names its parent process; after an exec the parent is the image before."""
+    pid, image = name.split(".")
+    if life["forked"] or image == "0":
+        return str(life["parent_pid"])
+    return f"{pid}.{int(image) - 1}"
+
+
+def _check_start(run: Run, session: Session, pid: int) -> None:
+    """When no recording came out, the capture tool's log says why."""
+    log = session.log(pid)
+    if not run.metas:
+        raise StallscopeError(
+            f"{run.target.command[0]} could not be recorded",
+            log.strip().splitlines()[-1] if log.strip() else "the capture tool did not start",
+            "stallscope doctor",
+            status=OWN_FAILURE,
+        )
+
+
+def _settle(run: Run, pid: int) -> None:
+    """Writes how each process ended, which only its parent knows when a signal did it."""
+    if run.status is not None:
+        run.waited[pid] = run.status
+    last_image = {m.pid: m.name for m in run.metas.values()}
+    for m in run.metas.values():
+        fresh = m
+        if m.parent is None:
+            fresh = msgspec.structs.replace(fresh, seconds=run.seconds, **_ending(run.status))
+        elif m.pid in run.waited and last_image[m.pid] == m.name:
+            fresh = msgspec.structs.replace(fresh, **_ending(run.waited[m.pid]))
+        if fresh != m and run.writer.failure is None:
+            folder = run.folder if m.parent is None else run.folder / "children" / m.name
+            meta.write(fresh, folder)
+
+
+def _ending(status: int | None) -> dict[str, Any]:
+    if status is None:
+        return {}
+    if os.WIFSIGNALED(status):
+        return {"ending": "signal", "exit_code": None, "signal": os.WTERMSIG(status)}
+    return {"ending": "exit", "exit_code": os.WEXITSTATUS(status), "signal": None}

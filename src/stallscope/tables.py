@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tables as the schemas declare them, between the engine's columns, Arrow and Parquet."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from stallscope import _engine
+from stallscope.errors import StallscopeError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+# What the engine hands out for one table: {column: memoryview or (offsets, bytes)}.
+Columns = Mapping[str, Any]
+
+
+class Column(msgspec.Struct, frozen=True):
+    name: str
+    type: str
+    meaning: str
+    unit: str
+    none: int | None
+
+
+class Table(msgspec.Struct, frozen=True):
+    meaning: str
+    columns: tuple[Column, ...]
+
+
+class Schemas(msgspec.Struct, frozen=True):
+    format_version: int
+    stream_version: int
+    choices: dict[str, dict[str, int]]
+    tables: dict[str, Table]
+
+
+@functools.cache
+def schemas() -> Schemas:
+    path = Path(_engine.__file__).with_name("schemas.json")
+    return msgspec.json.decode(path.read_bytes(), type=Schemas)
+
+
+@functools.cache
+def arrow_schema(table: str) -> pa.Schema:
+    import pyarrow as pa
+
+    types = {
+        "u8": pa.uint8(),
+        "u16": pa.uint16(),
+        "u32": pa.uint32(),
+        "u64": pa.uint64(),
+        "i32": pa.int32(),
+        "i64": pa.int64(),
+        "f64": pa.float64(),
+        "string": pa.large_string(),
+        "bytes": pa.large_binary(),
+    }
+    return pa.schema(
+        [
+            pa.field(c.name, types[c.type], nullable=c.none is not None)
+            for c in schemas().tables[table].columns
+        ]
+    )
+
+
+def _text(column: tuple[memoryview, memoryview], kind: Any) -> pa.Array:
+    import pyarrow as pa
+
+    offsets, data = column
+    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(data)]
+    array = pa.Array.from_buffers(pa.large_binary(), len(offsets) - 1, buffers)
+    if kind == pa.large_binary():
+        return array
+    try:
+        return array.cast(kind)
+    except pa.ArrowInvalid:  # names are bytes to the kernel; what is no text is shown escaped
+        cleaned = [value.as_py().decode("utf-8", "backslashreplace") for value in array]
+        return pa.array(cleaned, kind)
+
+
+def to_arrow(table: str, columns: Columns) -> pa.Table:
+    """The engine's columns as an Arrow table, without copies; "no value" becomes null."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    schema = arrow_schema(table)
+    arrays = []
+    for column, field in zip(schemas().tables[table].columns, schema, strict=True):
+        data = columns[column.name]
+        if isinstance(data, tuple):
+            arrays.append(_text(data, field.type))
+            continue
+        array = pa.Array.from_buffers(field.type, len(data), [None, pa.py_buffer(data)])
+        if column.none is not None:
+            missing = pc.equal(array, pa.scalar(column.none, field.type))
+            array = pc.if_else(missing, pa.scalar(None, field.type), array)
+        arrays.append(array)
+    return pa.Table.from_arrays(arrays, schema=schema)
+
+
+class TableWriter:
+    """Appends to one Parquet file, with page checksums."""
+
+    def __init__(self, path: Path, table: str) -> None:
+        import pyarrow.parquet as pq
+
+        self.path = path
+        self._writer = pq.ParquetWriter(
+            path,
+            arrow_schema(table),
+            compression="zstd",
+            compression_level=1,
+            write_page_checksum=True,
+        )
+
+    def append(self, rows: pa.Table) -> None:
+        if rows.num_rows:
+            self._writer.write_table(rows)
+
+    def close(self) -> None:
+        self._writer.close()
+
+
+def read(path: Path, table: str) -> pa.Table:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        found = pq.read_table(path, page_checksum_verification=True)
+    except (OSError, pa.ArrowException) as error:
+        raise StallscopeError(f"{path} is damaged", str(error), "record the program again") from error
+    if found.schema.remove_metadata() != arrow_schema(table):
+        raise StallscopeError(f"{path} does not have the columns of table {table}")
+    return found

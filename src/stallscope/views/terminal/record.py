@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a person sees while a program is recorded, and right after. All of it on standard error."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, TextIO
+
+from stallscope.views.terminal.text import amount, clean, duration, size
+
+if TYPE_CHECKING:
+    from stallscope.record import Recorded
+    from stallscope.record.valgrind import Progress
+
+SHOW_AFTER_SECONDS = 1.0
+
+
+class Status:
+    """One line that is rewritten in place, on a terminal only and not in the first second."""
+
+    def __init__(self, *, quiet: bool) -> None:
+        self._on = not quiet and sys.stderr.isatty()
+        self._shown = False
+        self._said_waiting = False
+
+    def show(self, progress: Progress) -> None:
+        if progress.root_ended and not self._said_waiting and progress.running:
+            self._said_waiting = True
+            self.close()
+            if self._on:
+                print(
+                    f"stallscope: the program has ended; waiting for {progress.running} of its "
+                    "children (Ctrl-C stops waiting)",
+                    file=sys.stderr,
+                )
+        if not self._on or progress.seconds < SHOW_AFTER_SECONDS:
+            return
+        text = (
+            f"recording  {duration(progress.seconds)}  "
+            f"{amount(progress.instructions)} instructions  {size(progress.bytes)}"
+        )
+        print(f"\r\x1b[2K\x1b[2m{text}\x1b[0m", end="", file=sys.stderr, flush=True)
+        self._shown = True
+
+    def close(self) -> None:
+        if self._shown:
+            print("\r\x1b[2K", end="", file=sys.stderr, flush=True)
+            self._shown = False
+
+
+def closing_words(recorded: Recorded, out: TextIO) -> None:
+    rows = [process.meta for process in recorded.recording.processes()]
+    instructions = sum(row.instructions for row in rows)
+    accesses = sum(row.loads + row.stores for row in rows)
+    path = recorded.recording.path
+    for warning in recorded.warnings:
+        print(f"stallscope: {clean(warning)}", file=out)
+    failures(recorded, out)
+    processes = f" in {len(rows)} processes" if len(rows) > 1 else ""
+    print(
+        f"stallscope: {amount(instructions)} instructions, {amount(accesses)} memory accesses"
+        f"{processes} in {path.name}",
+        file=out,
+    )
+    print(f"  next: stallscope info {clean(str(path.name))}", file=out)
+
+
+def failures(recorded: Recorded, out: TextIO) -> None:
+    for failure in recorded.failures:
+        reason = f" ({clean(failure.why)})" if failure.why else ""
+        print(f"stallscope: {clean(failure.what)}{reason}", file=out)
