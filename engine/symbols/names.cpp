@@ -77,6 +77,10 @@ std::string Names::function_text(Dwarf_Die entry) {
   if (name.empty()) return linkage;
   Language kind = language(entry);
   if (kind == Language::c || kind == Language::other) return name;
+  Dwarf_Die external;
+  bool is_extern_c = kind == Language::cplusplus && linkage.empty() &&
+                     info_.holder(entry, DW_AT_external, external);
+  if (is_extern_c) return name;
   Dwarf_Die declaration = declaration_of(entry);
   std::string text = scope(declaration) + name;
   if (kind == Language::cplusplus) text += "(" + parameters(declaration, 0) + ")";
@@ -144,7 +148,9 @@ std::string Names::scope_step(Dwarf_Die entry, const std::string& outer) {
     case DW_TAG_structure_type:
     case DW_TAG_union_type:
     case DW_TAG_enumeration_type:
-      return outer + (name.empty() ? "{unnamed}" : name) + "::";
+      // A class without a name inside a function is nearly always a lambda's.
+      if (name.empty()) name = outer.ends_with(")::") ? "{lambda}" : "{unnamed}";
+      return outer + name + "::";
     case DW_TAG_subprogram: {
       std::string text = function_text(entry);
       // C names a function without its parameters; here it must not look like a namespace.

@@ -80,7 +80,7 @@ void SymbolTable::read_section(const Image& image, Elf_Scn* section, const Limit
     bool is_object = type == STT_OBJECT && symbol.st_size > 0 && image.is_loaded(symbol.st_value);
     if (!is_code && !is_object) continue;
     const char* name = elf_strptr(image.elf(), header.sh_link, symbol.st_name);
-    if (name == nullptr || name[0] == 0 || is_label(name)) continue;
+    if (name == nullptr || name[0] == 0 || name[0] == '@' || is_label(name)) continue;
     if (functions_.size() + objects_.size() >= limits.symbols) {
       cut_short_ = true;
       return;
@@ -110,6 +110,12 @@ void SymbolTable::index_functions(const Image& image) {
     intervals.push_back({low, std::max(low, high), priority, i});
   }
   index_ = IntervalMap::build(std::move(intervals));
+}
+
+const Symbol* SymbolTable::object_at(std::uint64_t address) const {
+  auto found = std::lower_bound(objects_.begin(), objects_.end(), address,
+                                [](const Symbol& s, std::uint64_t a) { return s.address < a; });
+  return found != objects_.end() && found->address == address ? &*found : nullptr;
 }
 
 const Symbol* SymbolTable::function_at(std::uint64_t address) const {

@@ -30,6 +30,8 @@ class SymbolTable {
 
   // The function symbol that covers the address, or null.
   const Symbol* function_at(std::uint64_t address) const;
+  // The data symbol that starts at the address, or null.
+  const Symbol* object_at(std::uint64_t address) const;
   // One symbol for each address, sorted by address; sizes are not 0.
   const std::vector<Symbol>& objects() const { return objects_; }
   bool cut_short() const { return cut_short_; }

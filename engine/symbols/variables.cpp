@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::size_t kMaxFileTables = 64;
 
-enum Position : std::uint32_t { kInner = 0, kOutermost = 1 };
+enum Position : std::uint32_t { kOutermost, kInNamespace, kInFunction };
 
 }  // namespace
 
@@ -29,27 +29,31 @@ std::vector<Variable> VariableReader::read() {
 void VariableReader::read_unit(const Unit& unit) {
   Dwarf_Die root;
   if (!info_->entry_at(unit.entry, root)) return;
-  // Only Rust defines functions, and so statics, inside of types.
-  bool types_hold_code = info_->number(root, DW_AT_language).value_or(0) == DW_LANG_Rust;
+  bool is_rust = info_->number(root, DW_AT_language).value_or(0) == DW_LANG_Rust;
   for_each_entry(*info_, root, kOutermost,
                  [&](Dwarf_Die& entry, std::uint32_t position, std::uint32_t& for_children) {
-                   for_children = kInner;
                    switch (dwarf_tag(&entry)) {
                      case DW_TAG_variable:
                        add(entry, position == kOutermost);
                        return false;
+                     case DW_TAG_namespace:
+                     case DW_TAG_module:
+                       for_children = kInNamespace;
+                       return true;
                      case DW_TAG_subprogram:
                      case DW_TAG_inlined_subroutine:
+                       for_children = kInFunction;
+                       return true;
                      case DW_TAG_lexical_block:
                      case DW_TAG_try_block:
                      case DW_TAG_catch_block:
-                     case DW_TAG_namespace:
-                     case DW_TAG_module:
                        return true;
+                     // Functions, and so their statics, are defined inside of types by Rust, and
+                     // by C++ where the type is itself local to a function (as lambdas are).
                      case DW_TAG_structure_type:
                      case DW_TAG_class_type:
                      case DW_TAG_union_type:
-                       return types_hold_code;
+                       return is_rust || position == kInFunction;
                      default:
                        return false;
                    }
@@ -64,7 +68,7 @@ void VariableReader::add(Dwarf_Die& entry, bool is_outermost) {
   if (by_address_.contains(*address)) return;
   Variable variable;
   variable.address = *address;
-  variable.name = strings_.id(names_->variable(entry, is_outermost));
+  variable.name = name_of(entry, *address, is_outermost);
   if (variable.name == kNoString) return;
   Dwarf_Die type;
   if (info_->inherited_reference(entry, DW_AT_type, type)) {
@@ -82,18 +86,31 @@ void VariableReader::add(Dwarf_Die& entry, bool is_outermost) {
   variables_.push_back(variable);
 }
 
+// The symbol table knows the mangled names also of statics, for which DWARF gives none; they tell
+// lambdas and overloads apart.
+StringId VariableReader::name_of(Dwarf_Die& entry, std::uint64_t address, bool is_outermost) {
+  if (const Symbol* symbol = symbols_.object_at(address)) {
+    std::string demangled = demangle(plain_name(*symbol).c_str());
+    if (!demangled.empty()) return strings_.id(demangled);
+  }
+  return strings_.id(names_->variable(entry, is_outermost));
+}
+
 StringId VariableReader::type_name(Dwarf_Die entry) {
   auto [known, is_new] = type_names_.try_emplace(entry.addr, kNoString);
   if (is_new) known->second = strings_.id(names_->type(entry));
   return known->second;
 }
 
+// Line and file can stand in different entries: a definition in the file of its declaration
+// repeats only the line.
 void VariableReader::declared_at(Dwarf_Die entry, Variable& variable) {
   Dwarf_Die holder;
-  Dwarf_Die unit;
-  if (!info_->holder(entry, DW_AT_decl_line, holder) || !info_->unit_of(holder, unit)) return;
+  if (!info_->holder(entry, DW_AT_decl_line, holder)) return;
   variable.line = static_cast<std::uint32_t>(
       std::min<std::uint64_t>(info_->number(holder, DW_AT_decl_line).value_or(0), INT32_MAX));
+  Dwarf_Die unit;
+  if (!info_->holder(entry, DW_AT_decl_file, holder) || !info_->unit_of(holder, unit)) return;
   auto file = info_->number(holder, DW_AT_decl_file);
   auto table = info_->number(unit, DW_AT_stmt_list);
   if (!file || !table) return;

@@ -26,6 +26,7 @@ class VariableReader {
   void add(Dwarf_Die& entry, bool is_outermost);
   void declared_at(Dwarf_Die entry, Variable& variable);
   void add_symbols();
+  StringId name_of(Dwarf_Die& entry, std::uint64_t address, bool is_outermost);
   StringId type_name(Dwarf_Die entry);
 
   DebugInfo* info_;
