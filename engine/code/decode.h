@@ -58,7 +58,8 @@ struct Instruction {
   std::array<MemoryOperand, kMostMemoryOperands> operands;
   std::uint8_t operand_count = 0;
 
-  std::span<const MemoryOperand> memory() const { return {operands.data(), operand_count}; }
+  std::span<const MemoryOperand> memory() const& { return {operands.data(), operand_count}; }
+  void memory() const&& = delete;  // the span would outlive its instruction
 };
 
 // `bytes` may go past the instruction, and may end before it: then the answer is an Error.

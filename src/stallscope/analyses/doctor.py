@@ -85,11 +85,11 @@ def _recording(host: Host) -> Iterator[Check]:
 
 
 def _capture_tool(outcome: Outcome) -> Check:
-    if "not built" in outcome.detail:
+    if "not installed" in outcome.detail:
         return _check(
             outcome,
             _RECORDING,
-            "the package was installed without it",
+            "the package was built without it",
             "make build, or pip install .",
         )
     return _check(
@@ -187,7 +187,7 @@ def _counter(outcome: Outcome, host: Host) -> Check:
         why = f"this is a virtual machine, and its host hides the counters{_errno(outcome)}"
         fix = f"take a machine type with a virtual PMU, or bare metal; meanwhile, {_ELSEWHERE}"
         return _check(outcome, _COUNTERS, why, fix)
-    why = f"the kernel has no driver for this event on {host.machine.processor}{_errno(outcome)}"
+    why = f"the kernel has no driver for this event on {host.machine.model}{_errno(outcome)}"
     return _check(outcome, _COUNTERS, why, _ELSEWHERE)
 
 

@@ -51,7 +51,7 @@ class Cache:
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    processor: str
+    model: str
     vendor: str
     family: int
     cores: int
@@ -174,7 +174,7 @@ def machine() -> Machine:
     chosen = re.search(r"\[(\w+)\]", _text("/sys/kernel/mm/transparent_hugepage/enabled"))
     firmware = Path("/sys/class/dmi/id")
     return Machine(
-        processor=fields.get("model name", platform.machine()),
+        model=fields.get("model name", platform.machine()),
         vendor=fields.get("vendor_id", ""),
         family=int(family) if family.isdigit() else 0,
         cores=cores,
@@ -260,16 +260,15 @@ def run_capture_tool() -> Outcome:
         tool = importlib.import_module("stallscope.record.tool")
         launcher = Path(tool.capture_folder()) / "launch"
     except (ImportError, AttributeError):
-        return Outcome(name, False, "this installation has no capture tool: not built")
+        return Outcome(name, False, "the capture tool is not installed")
     except StallscopeError as error:
         return Outcome(name, False, error.what)
     if not launcher.exists():
-        return Outcome(name, False, f"not built: {launcher} is missing")
+        return Outcome(name, False, f"the capture tool is not installed: {launcher} is missing")
     program = shutil.which("true") or "/bin/true"
     with tempfile.TemporaryDirectory(prefix="stallscope-", dir=_scratch()) as folder:
-        return _run_launcher(
-            name, [str(launcher), "--vgdb=no", "-q", f"--ss-folder={folder}", program]
-        )
+        options = ["--tool=stallscope", "-q", "--vgdb=no", f"--ss-folder={folder}"]
+        return _run_launcher(name, [str(launcher), *options, program])
 
 
 def _scratch() -> str | None:
