@@ -26,16 +26,24 @@ class ByteReader {
 
   // `size` is 1 to 8 bytes.
   std::uint64_t number(unsigned size) {
-    std::uint64_t value = 0;
     if (size > 8 || size > left()) {
       fail();
       return 0;
     }
-    std::memcpy(&value, bytes_.data() + position_, size);
+    std::uint64_t value = 0;
+    for (unsigned i = 0; i < size; ++i) {
+      value |= static_cast<std::uint64_t>(bytes_[position_ + i]) << (8 * i);
+    }
     position_ += size;
     return value;
   }
-  std::uint8_t u8() { return static_cast<std::uint8_t>(number(1)); }
+  std::uint8_t u8() {
+    if (left() == 0) {
+      fail();
+      return 0;
+    }
+    return bytes_[position_++];
+  }
   std::uint16_t u16() { return static_cast<std::uint16_t>(number(2)); }
   std::uint32_t u32() { return static_cast<std::uint32_t>(number(4)); }
 

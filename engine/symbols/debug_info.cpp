@@ -80,7 +80,9 @@ void DebugInfo::read_units() {
     Dwarf_Die entry;
     if (!abbreviations_are_sane(abbreviations)) return units_.clear();
     if (!entry_at(entry_offset, entry)) continue;
-    if (dwarf_tag(&entry) == DW_TAG_compile_unit)
+    // A skeleton unit has lines and ranges; its functions lie in a file that is not followed.
+    int tag = dwarf_tag(&entry);
+    if (tag == DW_TAG_compile_unit || tag == DW_TAG_skeleton_unit)
       units_.push_back({entry_offset, next - entry_offset});
   }
 }
