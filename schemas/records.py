@@ -145,7 +145,8 @@ RECORDS = (
             Field("operations", "how many"),
             Field("exits", "how many"),
         ),
-        tail="u32 length of each instruction; {u16 instruction, u8 op_kind, u8 guarded, u32 size} for each "
+        tail="one word for each instruction: address in bits 0..47, length in bits 48..52, and bit 56 when it may "
+        "not have been executed (see docs/models/capture.md); {u16 instruction, u8 op_kind, u8 guarded, u32 size} for each "
         "operation; {u32 instructions, u32 operations} done at each exit; the code's bytes",
     ),
     Record(

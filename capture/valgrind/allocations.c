@@ -16,16 +16,14 @@ static struct ss_intern sites;
 static UInt next_site = 0;
 static Addr last_freed = 0; /* delete over free: the same address twice, nothing in between */
 
-/* Number of frames from the first caller outside the wraps; 0 when a wrap is also further up. */
+/* The caller's path and its length; 0 when another wrap is further up. The first frame is the wrap
+   that asks. The next may be a wrap too: realloc of nothing jumps to malloc. */
 static UInt call_path(ThreadId tid, Addr* frames, Addr** first) {
   UInt count = VG_(get_StackTrace)(tid, frames, MAX_FRAMES, NULL, NULL, 0);
-  UInt skip = 0;
-  while (skip < count && ss_in_preload(frames[skip])) skip++;
-  for (UInt i = skip; i < count; i++)
+  for (UInt i = 1; i < count; i++)
     if (ss_in_preload(frames[i])) return 0;
-  *first = frames + skip;
-  count -= skip;
-  return count < KEPT_FRAMES ? count : KEPT_FRAMES;
+  *first = frames + 1;
+  return count > KEPT_FRAMES ? KEPT_FRAMES : count - 1;
 }
 
 static UInt site_number(UInt thread, const Addr* frames, UInt count) {

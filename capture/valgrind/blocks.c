@@ -8,7 +8,7 @@
 
 #define MAX_CODE_BYTES (SS_MAX_INSTRUCTIONS * 16)
 #define MAX_TAIL_BYTES                                                         \
-  (SS_MAX_INSTRUCTIONS * 4 + SS_MAX_OPERATIONS * sizeof(struct ss_operation) + \
+  (SS_MAX_INSTRUCTIONS * 8 + SS_MAX_OPERATIONS * sizeof(struct ss_operation) + \
    SS_MAX_INSTRUCTIONS * sizeof(struct ss_exit) + MAX_CODE_BYTES)
 
 static struct ss_intern blocks;
@@ -20,12 +20,13 @@ static UInt append(UInt at, const void* data, UInt bytes) {
 }
 
 static UInt fill_tail(const struct ss_block_shape* shape) {
-  UInt code_bytes = 0;
-  for (UInt i = 0; i < shape->instructions; i++) code_bytes += shape->lengths[i];
-  UInt at = append(0, shape->lengths, shape->instructions * 4);
+  UInt at = append(0, shape->instruction, shape->instructions * 8);
   at = append(at, shape->operation, shape->operations * sizeof shape->operation[0]);
   at = append(at, shape->exit, shape->exits * sizeof shape->exit[0]);
-  return append(at, (const void*)shape->address, code_bytes);
+  for (UInt i = 0; i < shape->instructions; i++)
+    at = append(at, (const void*)SS_INSTRUCTION_ADDRESS(shape->instruction[i]),
+                SS_INSTRUCTION_LENGTH(shape->instruction[i]));
+  return at;
 }
 
 UInt ss_block_number(const struct ss_block_shape* shape) {

@@ -19,6 +19,8 @@
 
 struct describing {
   struct ss_block_shape* shape;
+  Bool speculative;        /* behind a conditional branch that Valgrind joined over */
+  Bool has_exit;           /* the instruction at hand may leave the block */
   const IRExpr* last_load; /* address of the last operation if it can still become a modify */
   Bool overflow;
 };
@@ -84,12 +86,32 @@ static void describe_guarded_load(struct describing* d, const IRLoadG* load) {
   add_operation(d, SS_OP_KIND_LOAD, True, sizeofIRType(loaded));
 }
 
+static Bool is_conditional_branch(Addr address, UInt length) {
+  const UChar* code = (const UChar*)address;
+  if (length > 2 && code[0] == 0xf2) code++; /* bnd */
+  return (code[0] & 0xf0) == 0x70 || (code[0] == 0x0f && (code[1] & 0xf0) == 0x80);
+}
+
+/* Valgrind makes one block of `a && b` conditions: the second condition's code then runs always,
+   with its effects undone where the first one failed. It counts as executed, as cachegrind counts
+   it, and is marked. It holds neither loads nor stores nor exits. */
+static void describe_instruction(struct describing* d, Addr address, UInt length) {
+  struct ss_block_shape* shape = d->shape;
+  d->last_load = NULL;
+  if (shape->instructions == 0) shape->address = address;
+  if (shape->instructions > 0 && !d->speculative && !d->has_exit) {
+    ULong last = shape->instruction[shape->instructions - 1];
+    d->speculative =
+        is_conditional_branch(SS_INSTRUCTION_ADDRESS(last), SS_INSTRUCTION_LENGTH(last));
+  }
+  d->has_exit = False;
+  shape->instruction[shape->instructions++] = SS_INSTRUCTION(address, length, d->speculative);
+}
+
 static void describe_statement(struct describing* d, IRStmt* st, IRTypeEnv* types) {
   switch (st->tag) {
     case Ist_IMark:
-      d->last_load = NULL;
-      if (d->shape->instructions == 0) d->shape->address = st->Ist.IMark.addr;
-      d->shape->lengths[d->shape->instructions++] = st->Ist.IMark.len;
+      describe_instruction(d, st->Ist.IMark.addr, st->Ist.IMark.len);
       break;
     case Ist_WrTmp:
       if (st->Ist.WrTmp.data->tag == Iex_Load)
@@ -114,6 +136,7 @@ static void describe_statement(struct describing* d, IRStmt* st, IRTypeEnv* type
         add_operation(d, dirty_kind(st->Ist.Dirty.details), True, st->Ist.Dirty.details->mSize);
       break;
     case Ist_Exit:
+      d->has_exit = True;
       add_exit(d->shape);
       break;
     default:
@@ -122,7 +145,7 @@ static void describe_statement(struct describing* d, IRStmt* st, IRTypeEnv* type
 }
 
 static Bool describe(IRSB* in, struct ss_block_shape* shape) {
-  struct describing d = {shape, NULL, False};
+  struct describing d = {.shape = shape};
   shape->instructions = shape->operations = shape->exits = 0;
   for (Int i = 0; i < in->stmts_used; i++)
     if (in->stmts[i] && (shape->instructions || in->stmts[i]->tag == Ist_IMark))

@@ -50,6 +50,8 @@ static void in_child(ThreadId tid) {
 
 static void after_options(void) {
   if (ss_options.folder == NULL) VG_(fmsg_bad_option)("--ss-folder", "is missing\n");
+  /* A function that measuring starts or stops at must begin a block. */
+  if (ss_options.from || ss_options.to) VG_(clo_vex_control).guest_chase = False;
   ss_ring_open();
   emit_process_start(0);
   ss_measure_init();
@@ -99,8 +101,6 @@ static void before_options(void) {
   VG_(needs_command_line_options)(option, usage, debug_usage);
   VG_(needs_client_requests)(request);
 
-  /* Blocks are straight lines of code, each instruction once. */
-  VG_(clo_vex_control).guest_chase = False;
   VG_(clo_vex_control).iropt_unroll_thresh = 0;
 
   ss_threads_init();

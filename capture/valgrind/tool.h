@@ -78,6 +78,10 @@ void ss_measure_to(void);    /* called by generated code at the entry of --to */
 /* blocks.c: what a superblock holds; instrument.c: the generated code */
 #define SS_MAX_INSTRUCTIONS 256
 #define SS_MAX_OPERATIONS 500
+#define SS_INSTRUCTION(address, length, speculative) \
+  ((ULong)(address) | (ULong)(length) << 48 | (ULong)(speculative) << 56)
+#define SS_INSTRUCTION_ADDRESS(word) ((Addr)((word)&0xffffffffffffULL))
+#define SS_INSTRUCTION_LENGTH(word) ((UInt)((word) >> 48 & 31))
 
 struct ss_operation {
   UShort instruction;
@@ -92,7 +96,7 @@ struct ss_exit {
 struct ss_block_shape {
   Addr address;
   UInt instructions, operations, exits;
-  UInt lengths[SS_MAX_INSTRUCTIONS];
+  ULong instruction[SS_MAX_INSTRUCTIONS]; /* as in the `block` record */
   struct ss_operation operation[SS_MAX_OPERATIONS];
   struct ss_exit exit[SS_MAX_INSTRUCTIONS];
 };

@@ -20,6 +20,11 @@ struct WireExit {
   std::uint32_t instructions;
   std::uint32_t operations;
 };
+// Address, length and whether it is speculative, in one word.
+constexpr unsigned kLengthShift = 48;
+constexpr std::uint64_t kLengthMask = 31;
+constexpr std::uint64_t kSpeculative = 1ULL << 56;
+constexpr std::uint64_t kAddressMask = (1ULL << kLengthShift) - 1;
 constexpr std::uint64_t kMaxPerBlock = 4096;  // far above what one superblock can hold
 
 Error bad(const char* why) { return Error{"the stream has a damaged block record", why, ""}; }
@@ -35,19 +40,22 @@ Status CodeTable::add(const std::uint64_t* words, std::uint32_t count) {
   if (head.instructions == 0 || head.instructions > kMaxPerBlock ||
       head.operations > kMaxPerBlock || head.exits == 0 || head.exits > kMaxPerBlock)
     return bad("its counts are out of range");
-  const std::uint64_t fixed = head.instructions * 4 + head.operations * sizeof(WireOperation) +
+  const std::uint64_t fixed = head.instructions * 8 + head.operations * sizeof(WireOperation) +
                               head.exits * sizeof(WireExit);
   if (fixed > tail.size()) return bad("it is shorter than its counts say");
 
-  std::vector<std::uint32_t> length(head.instructions);
-  std::memcpy(length.data(), tail.data(), head.instructions * 4);
+  std::vector<Instruction> new_instructions;
   std::uint64_t code_bytes = 0;
-  for (std::uint32_t bytes_of_one : length) {
-    if (bytes_of_one > 15) return bad("an instruction is longer than 15 bytes");
-    code_bytes += bytes_of_one;
+  const char* at = tail.data();
+  for (std::uint64_t i = 0; i < head.instructions; ++i, at += 8) {
+    std::uint64_t word;
+    std::memcpy(&word, at, sizeof word);
+    const auto length = static_cast<std::uint8_t>(word >> kLengthShift & kLengthMask);
+    if (length > 15) return bad("an instruction is longer than 15 bytes");
+    new_instructions.push_back({word & kAddressMask, length, (word & kSpeculative) != 0});
+    code_bytes += length;
   }
   if (fixed + code_bytes != tail.size()) return bad("its code is not as long as its instructions");
-  const char* at = tail.data() + head.instructions * 4;
   const std::string_view code = tail.substr(fixed);
 
   std::vector<Operation> new_operations;
@@ -75,12 +83,12 @@ Status CodeTable::add(const std::uint64_t* words, std::uint32_t count) {
   blocks.push_back({head.address, static_cast<std::uint32_t>(exits.size()),
                     static_cast<std::uint32_t>(head.exits), first_operation,
                     static_cast<std::uint32_t>(head.operations),
-                    static_cast<std::uint32_t>(lengths.size()),
+                    static_cast<std::uint32_t>(instructions.size()),
                     static_cast<std::uint32_t>(head.instructions), bytes.size(),
                     static_cast<std::uint32_t>(code_bytes)});
   exits.insert(exits.end(), new_exits.begin(), new_exits.end());
   operations.insert(operations.end(), new_operations.begin(), new_operations.end());
-  lengths.insert(lengths.end(), length.begin(), length.end());
+  instructions.insert(instructions.end(), new_instructions.begin(), new_instructions.end());
   bytes.append(code);
   return Done{};
 }
@@ -92,8 +100,11 @@ void CodeTable::append_block(std::vector<std::uint64_t>& words, std::size_t numb
   auto append = [&](const auto& wire) {
     tail.append(reinterpret_cast<const char*>(&wire), sizeof wire);
   };
-  for (std::uint32_t i = 0; i < block.instructions; ++i)
-    append(lengths[block.first_instruction + i]);
+  for (std::uint32_t i = 0; i < block.instructions; ++i) {
+    const Instruction& one = instructions[block.first_instruction + i];
+    append(one.address | std::uint64_t{one.length} << kLengthShift |
+           (one.speculative ? kSpeculative : 0));
+  }
   for (std::uint32_t i = 0; i < block.operations; ++i) {
     const Operation& op = operations[block.first_operation + i];
     append(WireOperation{op.instruction, op.kind, op.guarded, op.size});

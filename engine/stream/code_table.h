@@ -12,6 +12,12 @@
 
 namespace stallscope::stream {
 
+struct Instruction {
+  std::uint64_t address;
+  std::uint8_t length;  // bytes
+  bool speculative;     // Valgrind joined it to the block under a condition; it may not have run
+};
+
 struct Operation {
   std::uint32_t size;         // bytes
   std::uint16_t instruction;  // index within the block
@@ -27,13 +33,14 @@ struct Exit {
   std::uint32_t instructions;     // how many were executed
 };
 
+// Mostly straight code, but Valgrind follows jumps and calls to known places into one block.
 struct Block {
   std::uint64_t address;
   std::uint32_t first_exit;
   std::uint32_t exits;
   std::uint32_t first_operation;
   std::uint32_t operations;
-  std::uint32_t first_instruction;  // index into CodeTable::lengths
+  std::uint32_t first_instruction;  // index into CodeTable::instructions
   std::uint32_t instructions;
   std::uint64_t first_byte;  // index into CodeTable::bytes
   std::uint32_t size;        // bytes of code
@@ -43,7 +50,7 @@ struct CodeTable {
   std::vector<Block> blocks;
   std::vector<Exit> exits;
   std::vector<Operation> operations;
-  std::vector<std::uint32_t> lengths;  // of each instruction, bytes
+  std::vector<Instruction> instructions;
   std::string bytes;
 
   // `record` is a whole `block` record. Checks every count against the record's length before it

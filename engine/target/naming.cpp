@@ -73,11 +73,8 @@ class TableMaker {
 
 std::uint64_t TableMaker::operation_address(const stream::Block& block, std::uint32_t index) const {
   const stream::CodeTable& code = target_.code;
-  std::uint64_t address = block.address;
   const std::uint32_t instruction = code.operations[block.first_operation + index].instruction;
-  for (std::uint32_t i = 0; i < instruction; ++i)
-    address += code.lengths[block.first_instruction + i];
-  return address;
+  return code.instructions[block.first_instruction + instruction].address;
 }
 
 void TableMaker::request_blocks() {

@@ -39,8 +39,10 @@ class Stream {
   std::uint32_t block(const std::vector<Op>& operations, const std::vector<Way>& exits) {
     std::uint32_t instructions = 1;
     for (const Way& way : exits) instructions = std::max(instructions, way.instructions);
-    std::vector<char> tail(instructions * 4);
-    for (std::uint32_t i = 0; i < instructions; ++i) tail[i * 4] = 1;
+    const auto first = static_cast<std::uint32_t>(ways_.size());
+    const std::uint64_t address = 0x400000 + 64ULL * first;
+    std::vector<char> tail;
+    for (std::uint32_t i = 0; i < instructions; ++i) put(tail, (address + i) | 1ULL << 48);
     for (std::uint32_t i = 0; i < operations.size(); ++i) {
       const auto instruction = static_cast<std::uint16_t>(std::min(i, instructions - 1));
       put(tail, instruction);
@@ -54,9 +56,7 @@ class Stream {
       ways_.push_back(way);
     }
     tail.insert(tail.end(), instructions, '\x90');
-    const auto first = static_cast<std::uint32_t>(ways_.size() - exits.size());
-    record(SS_BLOCK,
-           {first, 0x400000 + 64ULL * first, instructions, operations.size(), exits.size()},
+    record(SS_BLOCK, {first, address, instructions, operations.size(), exits.size()},
            std::string_view(tail.data(), tail.size()));
     return first;
   }
