@@ -11,6 +11,7 @@ namespace stallscope {
 
 void bind_errors(nanobind::module_& m);
 void bind_session(nanobind::module_& m);
+void bind_stream(nanobind::module_& m);
 void bind_code(nanobind::module_& m);
 void bind_symbols(nanobind::module_& m);
 

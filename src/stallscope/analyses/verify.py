@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The invariant checker over a whole recording: stream, tables, and one against the other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from stallscope import _engine, tables
+from stallscope.errors import StallscopeError
+from stallscope.recording import STREAM, Recording
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+@dataclass(frozen=True)
+class Violation:
+    process: str
+    severity: str  # error or note
+    rule: str
+    instruction: int | None  # where in the stream
+    text: str
+
+
+@dataclass(frozen=True)
+class Verdict:
+    recording: str
+    processes: int
+    instructions: int
+    checked_tables: int
+    errors: int
+    notes: int
+    truncated: bool
+    rows: list[Violation]
+
+
+def verify(recording: Recording) -> Verdict:
+    """Checks every process image. A recording that cannot be read at all is an error, not a verdict."""
+    rows: list[Violation] = []
+    errors = notes = checked = instructions = 0
+    truncated = False
+    for image in recording.processes():
+        name = image.meta.name
+        stream = _check_stream(image)
+        truncated = truncated or bool(stream["truncated"]) or image.recovered is not None
+        errors += stream["errors"]
+        notes += stream["notes"]
+        rows += [Violation(name, *violation) for violation in stream["violations"]]
+        found = {table: image.table(table) for table in tables.schemas().tables}
+        checked += len(found)
+        broken = [Violation(name, "error", *problem) for problem in _problems(image, found, stream)]
+        errors += len(broken)
+        rows += broken
+        instructions += image.meta.instructions
+    return Verdict(
+        str(recording.path), len(list(recording.processes())), instructions, checked, errors, notes,
+        truncated, rows,
+    )
+
+
+def _check_stream(image: Recording) -> dict[str, object]:
+    if not (image.path / STREAM).exists():
+        raise StallscopeError(f"{image.path} has no {STREAM}")
+    try:
+        return _engine.check_stream(str(image.path / STREAM), image.meta.counted)
+    except _engine.EngineError as error:
+        raise StallscopeError(*error.args) from error
+
+
+def _problems(
+    image: Recording, found: dict[str, pa.Table], stream: dict[str, object]
+) -> Iterator[tuple[str, int | None, str]]:
+    yield from _code_problems(image, found)
+    yield from _object_problems(found["object"])
+    threads = sum(found["thread"]["instructions"].to_pylist())
+    if threads != image.meta.instructions:
+        text = f"threads add up to {threads} instructions, the recording has {image.meta.instructions}"
+        yield "thread_instructions", None, text
+
+
+def _code_problems(
+    image: Recording, found: dict[str, pa.Table]
+) -> Iterator[tuple[str, int | None, str]]:
+    """Loads and stores in meta.json are what the operation table adds up to."""
+    import pyarrow.compute as pc
+
+    operations = found["operation"]
+    is_store = pc.equal(operations["kind"], 1)
+    stores = pc.sum(operations.filter(is_store)["executions"]).as_py() or 0
+    loads = pc.sum(operations.filter(pc.invert(is_store))["executions"]).as_py() or 0
+    if (loads, stores) != (image.meta.loads, image.meta.stores):
+        yield (
+            "accesses",
+            None,
+            f"operations add up to {loads} loads and {stores} stores, "
+            f"the recording has {image.meta.loads} and {image.meta.stores}",
+        )
+    blocks = set(found["block"]["block"].to_pylist())
+    if not set(operations["block"].to_pylist()) <= blocks:
+        yield "operation_block", None, "an operation belongs to a block that is not in the table"
+
+
+def _object_problems(objects: pa.Table) -> Iterator[tuple[str, int | None, str]]:
+    """Two heap blocks never hold the same byte at the same time."""
+    import pyarrow.compute as pc
+
+    heap = objects.filter(pc.equal(objects["kind"], "heap")).sort_by("address")
+    addresses, sizes = heap["address"].to_pylist(), heap["size"].to_pylist()
+    born, died = heap["born"].to_pylist(), heap["died"].to_pylist()
+    for i in range(1, len(addresses)):
+        if addresses[i - 1] == addresses[i] or addresses[i - 1] + sizes[i - 1] <= addresses[i]:
+            continue  # the same address again is a later life of it: checked by the stream's rules
+        first, second = (born[i - 1], died[i - 1]), (born[i], died[i])
+        if _together(first, second):
+            yield "heap_overlap", born[i], f"two live heap blocks overlap at {addresses[i]:#x}"
+            return
+
+
+def _together(a: tuple[int, int | None], b: tuple[int, int | None]) -> bool:
+    return (a[1] is None or b[0] < a[1]) and (b[1] is None or a[0] < b[1])
