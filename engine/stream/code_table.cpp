@@ -25,6 +25,8 @@ constexpr unsigned kLengthShift = 48;
 constexpr std::uint64_t kLengthMask = 31;
 constexpr std::uint64_t kSpeculative = 1ULL << 56;
 constexpr std::uint64_t kAddressMask = (1ULL << kLengthShift) - 1;
+// Valgrind takes the five instructions by which a program speaks to it (stallscope.h) for one.
+constexpr std::uint8_t kLongest = 19;
 constexpr std::uint64_t kMaxPerBlock = 4096;  // far above what one superblock can hold
 
 Error bad(const char* why) { return Error{"the stream has a damaged block record", why, ""}; }
@@ -51,7 +53,7 @@ Status CodeTable::add(const std::uint64_t* words, std::uint32_t count) {
     std::uint64_t word;
     std::memcpy(&word, at, sizeof word);
     const auto length = static_cast<std::uint8_t>(word >> kLengthShift & kLengthMask);
-    if (length > 15) return bad("an instruction is longer than 15 bytes");
+    if (length > kLongest) return bad("an instruction is longer than it can be");
     new_instructions.push_back({word & kAddressMask, length, (word & kSpeculative) != 0});
     code_bytes += length;
   }
