@@ -19,11 +19,17 @@ if TYPE_CHECKING:
 
 def ending(row: Info | ProcessRow) -> str:
     if row.signal is not None:
-        name = signals.Signals(row.signal).name if row.signal in signals.Signals else row.signal
-        return f"killed by {name}"
+        return f"killed by {_signal_name(row.signal)}"
     if row.exit_code is not None:
         return f"exit status {row.exit_code}"
     return {"exec": "replaced itself (exec)", "killed": "killed"}.get(row.ending, "unknown")
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signals.Signals(number).name
+    except ValueError:  # a real-time signal
+        return f"signal {number}"
 
 
 def show(result: Info, console: Console, limit: int) -> None:
