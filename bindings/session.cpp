@@ -34,7 +34,9 @@ nb::list command_of(const target::Target& target) {
 nb::dict life_of(const target::Target& target) {
   nb::dict facts;
   facts["pid"] = target.life.pid;
-  facts["parent_pid"] = target.life.parent_pid;
+  // A token begins with the forking process's id; the kernel names another when that one is gone.
+  const std::uint64_t forked_by = target.life.fork_token >> 32;
+  facts["parent_pid"] = forked_by ? forked_by : target.life.parent_pid;
   facts["forked"] = target.life.fork_token != 0;
   facts["command"] = command_of(target);
   facts["started_ns"] = target.life.started_ns;

@@ -68,6 +68,7 @@ def info(recording: Recording) -> Info:
     images = list(recording.processes())
     metas = [image.meta for image in images]
     root = recording.meta
+    last = [m for m in metas if m.pid == root.pid][-1]  # of the images that exec gave the target
 
     def total(name: str) -> int:
         return sum(getattr(m, name) for m in metas)
@@ -83,9 +84,9 @@ def info(recording: Recording) -> Info:
         trace=root.trace,
         host=root.host,
         options=root.options,
-        ending=root.ending,
-        exit_code=root.exit_code,
-        signal=root.signal,
+        ending=last.ending,
+        exit_code=last.exit_code,
+        signal=last.signal,
         complete=all(m.complete for m in metas),
         truncated=any(image.recovered is not None for image in images),
         threads=total("threads"),
@@ -109,7 +110,9 @@ def _process_row(meta: Any) -> ProcessRow:
 
 def _rows(images: list[Recording], table: str) -> list[dict[str, Any]]:
     return [
-        {"process": image.meta.name, **row} for image in images for row in image.table(table).to_pylist()
+        {"process": image.meta.name, **row}
+        for image in images
+        for row in image.table(table).to_pylist()
     ]
 
 

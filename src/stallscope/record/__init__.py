@@ -125,7 +125,7 @@ def _make_way(folder: Path, force: bool) -> None:
     """Only a recording is ever deleted, never some other folder that -f happened to name."""
     if not force:
         raise StallscopeError(
-            f"{folder} exists already", now=f"give another name with -o, or overwrite it with -f"
+            f"{folder} exists already", now="give another name with -o, or overwrite it with -f"
         )
     is_recording = folder.is_dir() and not folder.is_symlink() and (folder / "meta.json").exists()
     if not is_recording and not (folder.is_dir() and not any(folder.iterdir())):

@@ -58,8 +58,11 @@ class Run:
     seconds: float = 0.0
 
 
-def _now() -> str:
-    return datetime.datetime.now(datetime.UTC).isoformat(timespec="microseconds")
+def _moment(monotonic_ns: int | None = None) -> str:
+    """That moment, or now, as the wall clock has it: text that sorts by time."""
+    ago = 0 if monotonic_ns is None else time.monotonic_ns() - monotonic_ns
+    moment = datetime.datetime.now(datetime.UTC) - datetime.timedelta(microseconds=ago / 1000)
+    return moment.isoformat(timespec="microseconds")
 
 
 def _host() -> dict[str, Any]:
@@ -76,7 +79,7 @@ def first_meta(run: Run) -> Meta:
         parent=None,
         command=list(run.target.command),
         folder=str(Path.cwd()),
-        created=_now(),
+        created=_moment(),
         source="valgrind",
         machine=run.machine,
         options=run.described,
@@ -160,7 +163,7 @@ def _drain(run: Run, recorder: _engine.Recorder, opening: Meta) -> None:
 
 def _facts(run: Run, process: _engine.Process, opening: Meta) -> Meta:
     life = process.target.life()
-    run.waited |= dict(life["waited"])
+    run.waited |= {pid: status for pid, status in life["waited"] if not os.WIFSTOPPED(status)}
     is_root = Path(process.folder) == run.folder
     seconds = (life["ended_ns"] - life["started_ns"]) / 1e9 if life["ended"] else None
     ending = "exec" if life["replaced"] else "exit" if life["ended"] else "killed"
@@ -169,7 +172,7 @@ def _facts(run: Run, process: _engine.Process, opening: Meta) -> Meta:
         name=process.name,
         parent=None if is_root else _parent(process.name, life),
         command=list(run.target.command) if is_root else life["command"],
-        created=opening.created if is_root else _now(),
+        created=opening.created if is_root else _moment(life["started_ns"]),
         pid=life["pid"],
         forked=life["forked"],
         ending=ending,
@@ -187,7 +190,8 @@ def _facts(run: Run, process: _engine.Process, opening: Meta) -> Meta:
 
 
 def _parent(name: str, life: dict[str, Any]) -> str:
-    """A forked child names its parent process; after an exec the parent is the image before."""
+    """A forked child names its parent process, until `_settle` knows which image of it that was;
+    after an exec the parent is the image before."""
     pid, image = name.split(".")
     if life["forked"] or image == "0":
         return str(life["parent_pid"])
@@ -207,19 +211,29 @@ def _check_start(run: Run, session: Session, pid: int) -> None:
 
 
 def _settle(run: Run, pid: int) -> None:
-    """Writes how each process ended, which only its parent knows when a signal did it."""
+    """Writes what only the whole tree tells: how each process ended, which its parent knows when a
+    signal did it, and which image of its parent a child was forked from."""
     if run.status is not None:
         run.waited[pid] = run.status
-    last_image = {m.pid: m.name for m in run.metas.values()}
-    for m in run.metas.values():
+    by_age = sorted(run.metas.values(), key=lambda m: (m.created, m.name))
+    last_image = {m.pid: m.name for m in by_age}
+    for m in by_age:
         fresh = m
         if m.parent is None:
-            fresh = msgspec.structs.replace(fresh, seconds=run.seconds, **_ending(run.status))
-        elif m.pid in run.waited and last_image[m.pid] == m.name:
+            fresh = msgspec.structs.replace(fresh, seconds=run.seconds)
+        elif "." not in m.parent:
+            fresh = msgspec.structs.replace(fresh, parent=_image_before(m, by_age))
+        if m.pid in run.waited and last_image[m.pid] == m.name:
             fresh = msgspec.structs.replace(fresh, **_ending(run.waited[m.pid]))
         if fresh != m and run.writer.failure is None:
             folder = run.folder if m.parent is None else run.folder / "children" / m.name
             meta.write(fresh, folder)
+
+
+def _image_before(child: Meta, by_age: list[Meta]) -> str | None:
+    """The image that process `child.parent` had when the child began; itself when not recorded."""
+    images = [m.name for m in by_age if str(m.pid) == child.parent and m.created <= child.created]
+    return images[-1] if images else child.parent
 
 
 def _ending(status: int | None) -> dict[str, Any]:

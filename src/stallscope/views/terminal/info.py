@@ -53,7 +53,7 @@ def _facts(result: Info) -> list[tuple[str, str]]:
     if result.truncated:
         whole = "truncated: the recorder was stopped; this is what it had written"
     trace = f"kept, {size(result.stream_bytes)}" if result.trace else "not kept (record --trace)"
-    rows = [
+    return [
         ("command", shlex.join(result.command)),
         ("ended", f"{ending(result)}, after {duration(result.seconds or 0.0)}"),
         ("recording", f"{result.recording} ({whole})"),
@@ -67,7 +67,6 @@ def _facts(result: Info) -> list[tuple[str, str]]:
         ("modules", f"{len(result.modules):,}"),
         ("trace", trace),
     ]
-    return rows
 
 
 def _table(title: str, *columns: tuple[str, bool]) -> Table:
