@@ -129,7 +129,7 @@ void Checker::check_fields(unsigned tag, const std::uint64_t* words, std::string
     case SS_ALLOC:
       return check_alloc(*reinterpret_cast<const ss_alloc*>(words));
     case SS_FREE:
-      return check_free(reinterpret_cast<const ss_free*>(words)->address, "free");
+      return check_free(reinterpret_cast<const ss_free*>(words)->address);
     case SS_SIGNAL:
       return check_signal(*reinterpret_cast<const ss_signal*>(words));
     case SS_MARK:
@@ -174,13 +174,20 @@ void Checker::check_switch(std::uint32_t thread) {
     report(Severity::error, "thread", "thread " + number(thread) + " runs after it exited");
 }
 
+// realloc reports its old block as freed before it is called; when it fails, the block lives on.
+void Checker::check_revival(std::uint64_t address) {
+  if (address == 0 || address != freed_.first)
+    return report(Severity::error, "heap", "a block comes back that was not just freed");
+  heap_.insert(freed_);
+}
+
 void Checker::check_alloc(const ss_alloc& record) {
   if (!sites_.contains(record.site))
     report(Severity::error, "site",
            "site " + number(record.site) + " is used before it is defined");
   if (record.kind > SS_ALLOC_KIND_NEW_ARRAY)
     report(Severity::error, "heap", "an allocation is of an unknown kind");
-  if (record.old_address != 0) check_free(record.old_address, "realloc");
+  if (record.address == 0) return check_revival(record.old_address);
   // malloc(0) gives a block of its own, too.
   const std::uint64_t size = std::max<std::uint64_t>(record.size, 1);
   const auto behind = heap_.lower_bound(record.address);
@@ -197,10 +204,12 @@ void Checker::check_alloc(const ss_alloc& record) {
   heap_[record.address] = size;
 }
 
-void Checker::check_free(std::uint64_t address, const char* by) {
-  if (heap_.erase(address) == 0)
-    report(Severity::note, "free",
-           std::string(by) + " of " + hex(address) + ", which is no live block");
+void Checker::check_free(std::uint64_t address) {
+  const auto found = heap_.find(address);
+  if (found == heap_.end())
+    return report(Severity::note, "free", "free of " + hex(address) + ", which is no live block");
+  freed_ = *found;
+  heap_.erase(found);
 }
 
 void Checker::check_signal(const ss_signal& record) {

@@ -14,6 +14,7 @@
 #include <string_view>
 #include <unordered_map>
 #include <unordered_set>
+#include <utility>
 #include <vector>
 
 #include "base/result.h"
@@ -73,7 +74,8 @@ class Checker {
   void check_thread_exit(std::uint32_t thread);
   void check_switch(std::uint32_t thread);
   void check_alloc(const ss_alloc& record);
-  void check_free(std::uint64_t address, const char* by);
+  void check_revival(std::uint64_t address);
+  void check_free(std::uint64_t address);
   void check_signal(const ss_signal& record);
   void check_mark(const ss_mark& record, std::string_view name);
   void check_counts(std::span<const std::uint64_t> counts);
@@ -89,7 +91,8 @@ class Checker {
   bool ended_ = false;
   Totals seen_;
   std::unordered_map<std::uint32_t, Thread> threads_;
-  std::map<std::uint64_t, std::uint64_t> heap_;  // live blocks: first byte -> bytes, at least 1
+  std::map<std::uint64_t, std::uint64_t> heap_;      // live blocks: first byte -> bytes, at least 1
+  std::pair<std::uint64_t, std::uint64_t> freed_{};  // the block that was freed last
   std::unordered_set<std::uint64_t> sites_;
   std::vector<Violation> violations_;
   std::uint64_t errors_ = 0;
