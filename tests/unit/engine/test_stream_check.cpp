@@ -57,6 +57,7 @@ TEST_CASE("a stream as it should be has no violations, from the ring or from a f
   s.site(1);
   s.alloc(0x1000, 16, 1);
   s.run(b, {0x1000, SS_NO_ADDRESS});
+  s.free(0x1000);
   s.alloc(0x1008, 40, 1, 0x1000);
   s.record(SS_SIGNAL, {10, 1});
   s.record(SS_SIGNAL, {10, 0});
@@ -163,8 +164,19 @@ TEST_CASE("heap blocks do not overlap, and what is freed was alive") {
   Stream s = begun();
   s.site(3);
   s.free(0x2000);
-  s.alloc(0x3000, 8, 3, 0x2000);
-  CHECK(check(s) == "(free) (free)");
+  CHECK(check(s) == "(free)");
+}
+
+TEST_CASE("a realloc that fails gives its block back") {
+  Stream s = begun();
+  s.site(3);
+  s.alloc(0x2000, 16, 3);
+  s.free(0x2000);
+  s.alloc(0, 1 << 30, 3, 0x2000);
+  s.free(0x2000);
+  CHECK(check(s) == "");
+  s.alloc(0, 1 << 30, 3, 0x3000);
+  CHECK(check(s) == "heap");
 }
 
 TEST_CASE("a site is defined once and before it is used") {
