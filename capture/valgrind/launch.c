@@ -34,6 +34,26 @@ static void note_unrecorded(const char* folder, const char* program) {
   close(fd);
 }
 
+/* The recorder holds a lock while it lives, and takes the folder along when it goes. */
+static int recorder_listens(const char* folder) {
+  char path[PATH_MAX];
+  struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+  if (snprintf(path, sizeof path, "%s/recorder.lock", folder) >= PATH_MAX) return 0;
+  int fd = open(path, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
+  if (fd < 0) return 0;
+  int listens = fcntl(fd, F_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
+  close(fd);
+  return listens;
+}
+
+static int run_unrecorded(char** argv) {
+  unsetenv("VALGRIND_LIB");
+  unsetenv("VALGRIND_LAUNCHER");
+  execv(argv[0], argv);
+  fprintf(stderr, "stallscope: cannot run %s: %s\n", argv[0], strerror(errno));
+  return 126;
+}
+
 int main(int argc, char** argv) {
   char self[PATH_MAX], tool[PATH_MAX + 32];
   const char* folder = NULL;
@@ -46,11 +66,10 @@ int main(int argc, char** argv) {
   for (int i = 1; i < argc; i++) {
     if (strncmp(argv[i], "--ss-folder=", 12) == 0) folder = argv[i] + 12;
     if (argv[i][0] == '-') continue;
+    if (folder && !recorder_listens(folder)) return run_unrecorded(argv + i);
     if (folder && !can_run(argv[i])) {
       note_unrecorded(folder, argv[i]);
-      execv(argv[i], argv + i);
-      fprintf(stderr, "stallscope: cannot run %s: %s\n", argv[i], strerror(errno));
-      return 126;
+      return run_unrecorded(argv + i);
     }
     break;
   }

@@ -192,6 +192,11 @@ Bool ss_ring_more_counters(ULong exits) {
   return True;
 }
 
+static void leave_dead_recorder(void) {
+  say("stallscope: the recorder is gone; the program goes on unrecorded\n");
+  ss_ring_detach();
+}
+
 static void wait_for_reader(void) {
   for (UInt round = 0;; round++) {
     ULong consumed = __atomic_load_n(&ss_ring->consumed, __ATOMIC_ACQUIRE);
@@ -202,11 +207,7 @@ static void wait_for_reader(void) {
     }
     struct vki_timespec nap = {0, 50000};
     system_call(__NR_nanosleep, (UWord)&nap, 0, 0, 0, 0, 0);
-    if (round % 400 == 0 && !recorder_alive()) {
-      say("stallscope: the recorder is gone; the program goes on unrecorded\n");
-      ss_ring_detach();
-      return;
-    }
+    if (round % 400 == 0 && !recorder_alive()) return leave_dead_recorder();
   }
 }
 
@@ -230,7 +231,11 @@ void ss_ring_publish(void) {
   if (used == 0) return;
   ss_ring->used[number % SS_RING_BUFFERS] = used;
   __atomic_store_n(&ss_ring->published, number + 1, __ATOMIC_RELEASE);
-  wait_for_reader();
+  /* One system call a buffer; a program that never fills the ring shall notice too. */
+  if (recorder_alive())
+    wait_for_reader();
+  else
+    leave_dead_recorder();
   start_buffer(ss_ring->published);
 }
 
@@ -273,5 +278,6 @@ void ss_ring_unpark(void) {
 void ss_ring_end(void) {
   if (!attached) return;
   ss_ring_publish();
+  if (!attached) return;
   __atomic_store_n(&ss_ring->ended, 1, __ATOMIC_RELEASE);
 }
