@@ -13,7 +13,9 @@ from pathlib import Path
 from schemas import records, ring, tables
 from schemas.declare import SCALARS, Choice, Record, Table
 
-NOTICE = "// SPDX-License-Identifier: Apache-2.0\n// Generated from schemas/ by schemas/generate.py.\n"
+NOTICE = (
+    "// SPDX-License-Identifier: Apache-2.0\n// Generated from schemas/ by schemas/generate.py.\n"
+)
 
 
 def camel(name: str) -> str:
@@ -98,9 +100,7 @@ def cpp_type(column_type: str) -> tuple[str, str]:
 
 def cpp_table(table: Table) -> str:
     name = camel(table.name)
-    row = "".join(
-        f"  {cpp_type(c.type)[0]} {c.name}{{}};  // {c.meaning}\n" for c in table.columns
-    )
+    row = "".join(f"  {cpp_type(c.type)[0]} {c.name}{{}};  // {c.meaning}\n" for c in table.columns)
     columns = "".join(f"  {cpp_type(c.type)[1]} {c.name};\n" for c in table.columns)
     append = "".join(f"    {c.name}.push_back(row.{c.name});\n" for c in table.columns)
     visit = "".join(f'    visit("{c.name}", {c.name});\n' for c in table.columns)
@@ -142,12 +142,20 @@ def schemas_json() -> str:
     document = {
         "format_version": tables.FORMAT_VERSION,
         "stream_version": records.STREAM_VERSION,
-        "choices": {c.name: {name: number for name, number, _ in c.members} for c in records.CHOICES},
+        "choices": {
+            c.name: {name: number for name, number, _ in c.members} for c in records.CHOICES
+        },
         "tables": {
             t.name: {
                 "meaning": t.meaning,
                 "columns": [
-                    {"name": c.name, "type": c.type, "meaning": c.meaning, "unit": c.unit, "none": c.none}
+                    {
+                        "name": c.name,
+                        "type": c.type,
+                        "meaning": c.meaning,
+                        "unit": c.unit,
+                        "none": c.none,
+                    }
                     for c in t.columns
                 ],
             }

@@ -83,17 +83,33 @@ RECORDS = (
         (Field("exit_code", "status given to exit, 0..255"), Field("clock_ns", "monotonic clock")),
     ),
     Record("exec", 3, "the process is about to replace its image", (), tail="path"),
-    Record("exec_failed", 4, "the exec did not happen; the process goes on", (Field("error", "errno"),)),
-    Record("fork", 5, "the process is about to fork", (Field("token", "named by the child's process_start"),)),
+    Record(
+        "exec_failed", 4, "the exec did not happen; the process goes on", (Field("error", "errno"),)
+    ),
+    Record(
+        "fork",
+        5,
+        "the process is about to fork",
+        (Field("token", "named by the child's process_start"),),
+    ),
     Record(
         "thread_start",
         6,
         "a thread begins",
-        (Field("parent", "thread that created it"), Field("lwp", "the kernel's thread id"), Field("stack_pointer", "at its first instruction")),
+        (
+            Field("parent", "thread that created it"),
+            Field("lwp", "the kernel's thread id"),
+            Field("stack_pointer", "at its first instruction"),
+        ),
     ),
     Record("thread_exit", 7, "a thread ends", ()),
     Record("thread_name", 8, "a thread's name, also when it is set late", (), tail="name"),
-    Record("thread_switch", 9, "from here on the head's thread runs", (Field("clock_ns", "monotonic clock"),)),
+    Record(
+        "thread_switch",
+        9,
+        "from here on the head's thread runs",
+        (Field("clock_ns", "monotonic clock"),),
+    ),
     Record(
         "map",
         10,
@@ -106,7 +122,12 @@ RECORDS = (
         ),
         tail="path of the file, empty when anonymous",
     ),
-    Record("unmap", 11, "memory is unmapped", (Field("address", "first byte"), Field("length", "bytes"))),
+    Record(
+        "unmap",
+        11,
+        "memory is unmapped",
+        (Field("address", "first byte"), Field("length", "bytes")),
+    ),
     Record(
         "remap",
         12,
@@ -159,9 +180,19 @@ RECORDS = (
         "sync",
         19,
         "a synchronisation mark",
-        (Field("kind", "sync_kind"), Field("address", "futex word"), Field("value", "count or result")),
+        (
+            Field("kind", "sync_kind"),
+            Field("address", "futex word"),
+            Field("value", "count or result"),
+        ),
     ),
-    Record("mark", 20, "a word from the program about itself", (Field("kind", "mark_kind"),), tail="name"),
+    Record(
+        "mark",
+        20,
+        "a word from the program about itself",
+        (Field("kind", "mark_kind"),),
+        tail="name",
+    ),
     Record(
         "name_block",
         21,
@@ -175,5 +206,11 @@ RECORDS = (
         "a child process was waited for",
         (Field("pid", "of the child"), Field("status", "as wait4 gives it")),
     ),
-    Record("note", 22, "something about the quality of the recording", (Field("count", "how often"),), tail="kind, a colon, and a sentence"),
+    Record(
+        "note",
+        22,
+        "something about the quality of the recording",
+        (Field("count", "how often"),),
+        tail="kind, a colon, and a sentence",
+    ),
 )

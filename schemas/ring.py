@@ -44,7 +44,9 @@ MODES = (
 
 def c_declaration() -> str:
     fields = "".join(f"  ss_word {name}; /* {meaning} */\n" for name, meaning in FIELDS)
-    modes = "".join(f"#define SS_MODE_{name} {bit} /* {meaning} */\n" for name, bit, meaning in MODES)
+    modes = "".join(
+        f"#define SS_MODE_{name} {bit} /* {meaning} */\n" for name, bit, meaning in MODES
+    )
     return (
         f"#define SS_RING_MAGIC {MAGIC:#x}ULL\n"
         f"#define SS_RING_HEADER_BYTES {HEADER_BYTES}\n"

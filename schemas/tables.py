@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tables of a recording. Times are instructions executed by the process unless said otherwise."""
+"""The tables of a recording. Times are instructions that the process had executed."""
 
 from schemas.declare import Column, Table
 
@@ -11,12 +11,20 @@ THREAD = Table(
     "thread",
     "every thread of the process",
     (
-        Column("thread", "u32", "number within the process, 1 for the main thread; never used again"),
+        Column(
+            "thread", "u32", "number within the process, 1 for the main thread; never used again"
+        ),
         Column("lwp", "u32", "the kernel's thread id"),
         Column("name", "string", "last name it had"),
         Column("parent", "u32", "thread that created it", none=0),
         Column("started", "u64", "when", "instructions"),
-        Column("ended", "u64", "when; null if it was still there at the end", "instructions", none=NEVER),
+        Column(
+            "ended",
+            "u64",
+            "when; null if it was still there at the end",
+            "instructions",
+            none=NEVER,
+        ),
         Column("instructions", "u64", "executed by this thread", "instructions"),
         Column("turns", "u64", "times it was given the processor"),
     ),
@@ -28,7 +36,9 @@ MODULE = Table(
         Column("module", "u32", "number"),
         Column("path", "string", "file"),
         Column("build_id", "string", "of the file, hexadecimal; empty when it has none"),
-        Column("bias", "u64", "what to subtract from an address to get the file's own address", "bytes"),
+        Column(
+            "bias", "u64", "what to subtract from an address to get the file's own address", "bytes"
+        ),
         Column("start", "u64", "first address", "bytes"),
         Column("end", "u64", "one past the last address", "bytes"),
         Column("loaded", "u64", "when", "instructions"),
@@ -92,7 +102,9 @@ OBJECT = Table(
         Column("died", "u64", "when; null if it lived to the end", "instructions", none=NEVER),
         Column("thread", "u32", "thread that made it", none=0),
         Column("site", "u32", "allocation path of a heap block", none=NONE32),
-        Column("allocator", "string", "function family of a heap block: malloc, calloc, …, new_array"),
+        Column(
+            "allocator", "string", "function family of a heap block: malloc, calloc, …, new_array"
+        ),
     ),
 )
 EVENT = Table(
@@ -102,7 +114,9 @@ EVENT = Table(
         Column("instruction", "u64", "when", "instructions"),
         Column("thread", "u32", "thread"),
         Column("kind", "string", "futex_wait, signal, fork, region_begin, …"),
-        Column("address", "u64", "futex word or memory that it is about; null if none", "bytes", none=0),
+        Column(
+            "address", "u64", "futex word or memory that it is about; null if none", "bytes", none=0
+        ),
         Column("value", "i64", "count, signal number or result"),
         Column("text", "string", "name or path"),
     ),

@@ -101,7 +101,9 @@ def read(folder: Path) -> Meta:
             )
         meta = msgspec.json.decode(data, type=Meta)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise StallscopeError(f"{path} is damaged", str(error), "record the program again") from error
+        raise StallscopeError(
+            f"{path} is damaged", str(error), "record the program again"
+        ) from error
     if meta.checksum != _checksum(meta):
         raise StallscopeError(
             f"{path} is damaged", "its checksum does not fit", "record the program again"

@@ -133,7 +133,9 @@ class _Recovered:
 
 def _unwritten(path: Path, root: Meta) -> Meta:
     """A child whose recorder died before it wrote its meta.json."""
-    return msgspec.structs.replace(root, state="recording", name=path.name, parent=root.name, files={})
+    return msgspec.structs.replace(
+        root, state="recording", name=path.name, parent=root.name, files={}
+    )
 
 
 def open_recording(path: str | Path | None = None) -> Recording:
@@ -149,7 +151,5 @@ def open_recording(path: str | Path | None = None) -> Recording:
 def newest() -> Path:
     found = [path for path in Path().glob(f"*{SUFFIX}") if (path / meta.NAME).exists()]
     if not found:
-        raise StallscopeError(
-            "there is no recording here", now="stallscope record -- PROGRAM ARGS"
-        )
+        raise StallscopeError("there is no recording here", now="stallscope record -- PROGRAM ARGS")
     return max(found, key=lambda path: (path / meta.NAME).stat().st_mtime_ns)

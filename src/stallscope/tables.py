@@ -134,7 +134,9 @@ def read(path: Path, table: str) -> pa.Table:
     try:
         found = pq.read_table(path, page_checksum_verification=True)
     except (OSError, pa.ArrowException) as error:
-        raise StallscopeError(f"{path} is damaged", str(error), "record the program again") from error
+        raise StallscopeError(
+            f"{path} is damaged", str(error), "record the program again"
+        ) from error
     if found.schema.remove_metadata() != arrow_schema(table):
         raise StallscopeError(f"{path} does not have the columns of table {table}")
     return found

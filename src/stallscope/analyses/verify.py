@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from stallscope import _engine, tables
 from stallscope.errors import StallscopeError
@@ -37,7 +37,7 @@ class Verdict:
 
 
 def verify(recording: Recording) -> Verdict:
-    """Checks every process image. A recording that cannot be read at all is an error, not a verdict."""
+    """Checks every process image. What cannot be read at all is an error, not a verdict."""
     rows: list[Violation] = []
     errors = notes = checked = instructions = 0
     truncated = False
@@ -50,17 +50,23 @@ def verify(recording: Recording) -> Verdict:
         rows += [Violation(name, *violation) for violation in stream["violations"]]
         found = {table: image.table(table) for table in tables.schemas().tables}
         checked += len(found)
-        broken = [Violation(name, "error", *problem) for problem in _problems(image, found, stream)]
+        broken = [Violation(name, "error", *problem) for problem in _problems(image, found)]
         errors += len(broken)
         rows += broken
         instructions += image.meta.instructions
     return Verdict(
-        str(recording.path), len(list(recording.processes())), instructions, checked, errors, notes,
-        truncated, rows,
+        str(recording.path),
+        len(list(recording.processes())),
+        instructions,
+        checked,
+        errors,
+        notes,
+        truncated,
+        rows,
     )
 
 
-def _check_stream(image: Recording) -> dict[str, object]:
+def _check_stream(image: Recording) -> dict[str, Any]:
     if not (image.path / STREAM).exists():
         raise StallscopeError(f"{image.path} has no {STREAM}")
     try:
@@ -70,13 +76,15 @@ def _check_stream(image: Recording) -> dict[str, object]:
 
 
 def _problems(
-    image: Recording, found: dict[str, pa.Table], stream: dict[str, object]
+    image: Recording, found: dict[str, pa.Table]
 ) -> Iterator[tuple[str, int | None, str]]:
     yield from _code_problems(image, found)
     yield from _object_problems(found["object"])
     threads = sum(found["thread"]["instructions"].to_pylist())
     if threads != image.meta.instructions:
-        text = f"threads add up to {threads} instructions, the recording has {image.meta.instructions}"
+        text = (
+            f"threads add up to {threads} instructions, the recording has {image.meta.instructions}"
+        )
         yield "thread_instructions", None, text
 
 

@@ -84,7 +84,6 @@ def _printable(text: str) -> str:
     return "".join(c if c.isprintable() or c == " " else ascii(c)[1:-1] for c in text)
 
 
-
 def main(arguments: list[str] | None = None) -> Any:
     given = sys.argv[1:] if arguments is None else arguments
     debug = "--debug" in given[: given.index("--")] if "--" in given else "--debug" in given[:1]

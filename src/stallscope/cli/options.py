@@ -45,7 +45,9 @@ def recording_argument(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def json_option(function: Callable[..., Any]) -> Callable[..., Any]:
-    return click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")(function)
+    return click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")(
+        function
+    )
 
 
 def csv_option(function: Callable[..., Any]) -> Callable[..., Any]:

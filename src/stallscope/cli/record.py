@@ -21,7 +21,11 @@ from stallscope.record import MACHINES, SOURCES, record
 @click.option("-f", "--force", is_flag=True, help="Overwrite a recording of that name.")
 @click.option("-q", "--quiet", is_flag=True, help="No progress and no closing words.")
 @click.option(
-    "--source", type=click.Choice(SOURCES), default="valgrind", show_default=True, help="How to capture."
+    "--source",
+    type=click.Choice(SOURCES),
+    default="valgrind",
+    show_default=True,
+    help="How to capture.",
 )
 @click.option(
     "--machine",
