@@ -224,6 +224,18 @@ def test_a_stripped_program_has_no_names_but_those_it_exports(build: Build, tmp_
         assert symbols.frames(address_of(original, "hidden")) == []
 
 
+@pytest.mark.parametrize("version", ["4", "5"])
+def test_split_units_keep_their_lines(build: Build, version: str) -> None:
+    program = build("places.c", f"-gdwarf-{version}", "-gsplit-dwarf", "-O0")
+    ((function, file, line, inlined),) = _engine.Symbols(str(program)).frames(
+        address_of(program, "outer")
+    )
+    source = (SOURCES / "places.c").read_text().splitlines()
+    assert (function, inlined) == ("outer", False)
+    assert "int outer(" in source[line - 1]
+    assert file.endswith("places.c")
+
+
 def split(original: Path, program: Path, debug: Path) -> None:
     debug.parent.mkdir(parents=True, exist_ok=True)
     run("objcopy", "--only-keep-debug", original, debug)
