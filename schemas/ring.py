@@ -7,8 +7,8 @@ after a kill -9 of the target nothing that it had written is lost: the engine re
 up to `position`.
 
 Writer: the target process, which Valgrind runs one thread at a time. Reader: one engine thread.
-The writer owns buffer `published` (modulo BUFFERS) and everything in front of it that the reader has
-`consumed`; the reader owns the buffers in between.
+The writer owns buffer `published` (modulo BUFFERS) and everything in front of it that the reader
+has `consumed`; the reader owns the buffers in between.
 """
 
 MAGIC = 0x31474E4952535453
