@@ -52,10 +52,11 @@ def _facts(result: Info) -> list[tuple[str, str]]:
     whole = "complete" if result.complete else "incomplete"
     if result.truncated:
         whole = "truncated: the recorder was stopped; this is what it had written"
+    after = "" if result.seconds is None else f", after {duration(result.seconds)}"
     trace = f"kept, {size(result.stream_bytes)}" if result.trace else "not kept (record --trace)"
     return [
         ("command", shlex.join(result.command)),
-        ("ended", f"{ending(result)}, after {duration(result.seconds or 0.0)}"),
+        ("ended", ending(result) + after),
         ("recording", f"{result.recording} ({whole})"),
         ("source", f"{result.source}, machine {result.machine}"),
         ("processes", f"{len(result.processes):,}"),
