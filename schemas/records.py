@@ -166,10 +166,10 @@ RECORDS = (
             Field("operations", "how many"),
             Field("exits", "how many"),
         ),
-        tail="one word for each instruction: address in bits 0..47, length in bits 48..52, and bit 56 "
-        "when it may not have been executed (docs/models/capture.md); {u16 instruction, u8 op_kind, "
-        "u8 guarded, u32 size} for each operation; {u32 instructions, u32 operations} done at each "
-        "exit; the code's bytes",
+        tail="one word for each instruction: address in bits 0..47, length in bits 48..52, and bit "
+        "56 when it may not have been executed (docs/models/capture.md); {u16 instruction, "
+        "u8 op_kind, u8 guarded, u32 size} for each operation; {u32 instructions, "
+        "u32 operations} done at each exit; the code's bytes",
     ),
     Record(
         "signal",

@@ -1,4 +1,51 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stallscope shows where programs lose time in the memory system."""
+"""Stallscope shows where programs lose time in the memory system.
+
+import stallscope
+
+recorded = stallscope.record(["./prog", "1000"], trace=True)
+recorded.recording.table("operation")          # an Arrow table
+stallscope.info(stallscope.open("prog.stallscope")).instructions
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
+__all__ = ["Recording", "StallscopeError", "doctor", "info", "open", "record", "verify"]
+
+if TYPE_CHECKING:
+    from stallscope.analyses.doctor import Doctor
+    from stallscope.analyses.info import info
+    from stallscope.analyses.verify import verify
+    from stallscope.errors import StallscopeError
+    from stallscope.record import record
+    from stallscope.recording import Recording
+    from stallscope.recording import open_recording as open
+
+# Loaded when first used: importing stallscope stays cheap.
+_HOMES = {
+    "Recording": ("stallscope.recording", "Recording"),
+    "StallscopeError": ("stallscope.errors", "StallscopeError"),
+    "info": ("stallscope.analyses.info", "info"),
+    "record": ("stallscope.record", "record"),
+    "open": ("stallscope.recording", "open_recording"),
+    "verify": ("stallscope.analyses.verify", "verify"),
+}
+
+
+def doctor() -> Doctor:
+    """What works on this machine, why not, and what to do about it."""
+    from stallscope.analyses.doctor import doctor as diagnose
+    from stallscope.record.host import probe
+
+    return diagnose(probe())
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'stallscope' has no attribute {name!r}")
+    module, attribute = _HOMES[name]
+    return getattr(importlib.import_module(module), attribute)

@@ -4,10 +4,12 @@
 from __future__ import annotations
 
 import shutil
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
 from stallscope.errors import StallscopeError
 
@@ -131,3 +133,13 @@ def _make_way(folder: Path, force: bool) -> None:
     if not is_recording and not (folder.is_dir() and not any(folder.iterdir())):
         raise StallscopeError(f"{folder} is no recording, so -f does not overwrite it")
     shutil.rmtree(folder)
+
+
+class _Callable(ModuleType):
+    """`stallscope.record` is this room and, as people expect, the function: both names are right."""
+
+    def __call__(self, *arguments: Any, **options: Any) -> Recorded:
+        return record(*arguments, **options)
+
+
+sys.modules[__name__].__class__ = _Callable
