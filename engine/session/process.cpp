@@ -72,7 +72,7 @@ void Process::take(std::span<const std::uint64_t> words, const Inherit& inherit,
 std::optional<std::uint64_t> Process::waits_for() const {
   if (started_) return std::nullopt;
   auto first = ring_->next();
-  if (first && first->empty() && ring_->abandoned()) first = ring_->unpublished();
+  if (first && first->empty()) first = ring_->unpublished();
   constexpr std::size_t kWords = sizeof(ss_process_start) / 8;
   if (!first || first->size() < kWords || SS_HEAD_TAG((*first)[0]) != SS_PROCESS_START)
     return std::nullopt;
@@ -95,6 +95,13 @@ bool Process::pump(int buffers, const Inherit& inherit, const Forked& forked) {
     any = true;
   }
   return any;
+}
+
+void Process::peek(const Inherit& inherit, const Forked& forked) {
+  auto words = ring_->unpublished();
+  if (!words || words->empty()) return;
+  take(*words, inherit, forked);
+  ring_->take(words->size());
 }
 
 void Process::flush() {

@@ -36,6 +36,9 @@ class Process {
 
   // Reads up to `buffers` published buffers; true when there was one.
   bool pump(int buffers, const Inherit& inherit, const Forked& forked);
+  // Also reads what is not published yet, which may be everything that a program does for minutes
+  // when only counts are kept.
+  void peek(const Inherit& inherit, const Forked& forked);
   // The process has ended and pump() ran dry: reads the rest, closes everything.
   void close(const Inherit& inherit, const Forked& forked);
   // Everything so far to disk, so that little is lost if the recorder dies.

@@ -101,19 +101,35 @@ bool Recorder::try_open(const std::string& file) {
   return true;
 }
 
+Process::Inherit Recorder::inherit() {
+  return [this](std::uint64_t token) {
+    auto node = inheritances_.extract(token);
+    return node ? std::move(node.mapped()) : std::vector<std::uint64_t>();
+  };
+}
+
+Process::Forked Recorder::remember() {
+  return [this](std::uint64_t token, std::vector<std::uint64_t> words) {
+    inheritances_.emplace(token, std::move(words));
+  };
+}
+
+// It cannot be read before its parent's fork was.
+bool Recorder::waits(const Process& process) const {
+  const auto token = process.waits_for();
+  return token && !inheritances_.contains(*token);
+}
+
 bool Recorder::pump(Process& process) {
-  if (auto token = process.waits_for(); token && !inheritances_.contains(*token)) return false;
-  const bool any = process.pump(
-      kBuffersATurn,
-      [this](std::uint64_t token) {
-        auto node = inheritances_.extract(token);
-        return node ? std::move(node.mapped()) : std::vector<std::uint64_t>();
-      },
-      [this](std::uint64_t token, std::vector<std::uint64_t> words) {
-        inheritances_.emplace(token, std::move(words));
-      });
+  if (waits(process)) return false;
+  const bool any = process.pump(kBuffersATurn, inherit(), remember());
   queue_batches(process, false);
   return any;
+}
+
+void Recorder::flush(Process& process) {
+  if (!waits(process)) process.peek(inherit(), remember());
+  process.flush();
 }
 
 void Recorder::queue_batches(Process& process, bool all) {
@@ -133,14 +149,7 @@ void Recorder::queue_batches(Process& process, bool all) {
 }
 
 void Recorder::finish(std::unique_ptr<Process> process) {
-  process->close(
-      [this](std::uint64_t token) {
-        auto node = inheritances_.extract(token);
-        return node ? std::move(node.mapped()) : std::vector<std::uint64_t>();
-      },
-      [this](std::uint64_t token, std::vector<std::uint64_t> words) {
-        inheritances_.emplace(token, std::move(words));
-      });
+  process->close(inherit(), remember());
   finished_instructions_ += process->target().measured();
   finished_bytes_ += process->stream_bytes();
   std::lock_guard lock(mutex_);
@@ -152,7 +161,7 @@ void Recorder::tick() {
   if (flush) last_tick_ns_ = now_ns();
   Progress progress{finished_instructions_, finished_bytes_, running_.size(), 0};
   for (const auto& process : running_) {
-    if (flush) process->flush();
+    if (flush) this->flush(*process);
     progress.instructions += process->executed();
     progress.bytes += process->stream_bytes();
   }
@@ -179,8 +188,7 @@ void Recorder::run() {
     if (any) continue;
     for (std::size_t i = 0; i < running_.size();) {
       Process& process = *running_[i];
-      const auto token = process.waits_for();
-      const bool orphan = token && !inheritances_.contains(*token) && !stopping;
+      const bool orphan = !stopping && waits(process);
       if ((process.over() && !orphan) || (stopping && abandon_)) {
         finish(std::move(running_[i]));
         running_.erase(running_.begin() + static_cast<std::ptrdiff_t>(i));

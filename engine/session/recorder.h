@@ -53,7 +53,11 @@ class Recorder {
   void find_rings();
   bool try_open(const std::string& name);
   std::string folder_for(const std::string& name) const;
+  Process::Inherit inherit();
+  Process::Forked remember();
+  bool waits(const Process& process) const;
   bool pump(Process& process);
+  void flush(Process& process);
   void finish(std::unique_ptr<Process> process);
   void queue_batches(Process& process, bool all);
   void tick();

@@ -59,10 +59,12 @@ Result<std::span<const std::uint64_t>> Ring::next() {
   if (acquire(header_->published) == consumed) return std::span<const std::uint64_t>();
   const std::uint64_t used = header_->used[consumed % SS_RING_BUFFERS];
   if (used > SS_RING_BUFFER_WORDS) return damaged("a buffer is longer than it can be");
-  return std::span(buffer(consumed), used);
+  if (used < taken_) return damaged("a buffer is shorter than it was");
+  return std::span(buffer(consumed), used).subspan(taken_);
 }
 
 void Ring::release() {
+  taken_ = 0;
   __atomic_store_n(&header_->consumed, header_->consumed + 1, __ATOMIC_RELEASE);
 }
 
@@ -75,14 +77,24 @@ bool Ring::abandoned() const {
   return fcntl(fd_, F_GETLK, &lock) == 0 && lock.l_type == F_UNLCK;
 }
 
-Result<std::span<const std::uint64_t>> Ring::unpublished() {
-  const std::uint64_t number = header_->published;
-  const std::uint64_t position = header_->parked ? header_->parked : header_->position;
-  const std::uint64_t start = header_->base + SS_RING_HEADER_BYTES +
-                              (number % SS_RING_BUFFERS) * SS_RING_BUFFER_WORDS * 8ULL;
-  if (position < start || (position - start) / 8 > SS_RING_BUFFER_WORDS)
+Result<std::span<const std::uint64_t>> Ring::unpublished() const {
+  const std::uint64_t number = acquire(header_->published);
+  if (number != header_->consumed) return std::span<const std::uint64_t>();
+  const std::uint64_t parked = acquire(header_->parked);
+  const std::uint64_t position = parked ? parked : acquire(header_->position);
+  const std::uint64_t data = header_->base + SS_RING_HEADER_BYTES;
+  const std::uint64_t bytes = SS_RING_BUFFER_WORDS * 8ULL;
+  const std::uint64_t start = data + (number % SS_RING_BUFFERS) * bytes;
+  if (position < start || (position - start) / 8 > SS_RING_BUFFER_WORDS) {
+    // It has published, and waits for room or was killed before it went on to the next buffer.
+    const std::uint64_t last = (number + SS_RING_BUFFERS - 1) % SS_RING_BUFFERS;
+    if (number > 0 && position == data + last * bytes + header_->used[last] * 8)
+      return std::span<const std::uint64_t>();
     return damaged("its position lies outside the buffer");
-  return std::span(buffer(number), (position - start) / 8);
+  }
+  const std::uint64_t used = (position - start) / 8;
+  if (used < taken_) return damaged("a buffer is shorter than it was");
+  return std::span(buffer(number), used).subspan(taken_);
 }
 
 std::uint64_t Ring::executed() const { return acquire(header_->executed); }

@@ -29,9 +29,11 @@ class Ring {
   bool ended() const;
   // The writer's process is gone, or has replaced itself by exec.
   bool abandoned() const;
-  // After abandoned(): what the writer had written but not published. Call once, after next() ran
-  // dry.
-  Result<std::span<const std::uint64_t>> unpublished();
+  // After next() ran dry: whole records that the writer has written but not published yet. Of a
+  // living writer it is a look that may come at a bad moment and find nothing; an error means
+  // damage only once the writer is gone. What is read goes to take(), and next() leaves it out.
+  Result<std::span<const std::uint64_t>> unpublished() const;
+  void take(std::size_t words) { taken_ += words; }
 
   bool counts() const { return header_->mode & SS_MODE_COUNT; }
   std::uint64_t pid() const { return header_->pid; }
@@ -45,6 +47,7 @@ class Ring {
 
   int fd_;
   ss_ring* header_;
+  std::size_t taken_ = 0;  // words of the writer's buffer that were read before it was published
 };
 
 }  // namespace stallscope::session
