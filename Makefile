@@ -11,7 +11,7 @@ BIN := $(VENV)/bin
 STAMPS := build/stamps
 CXX_BUILD := build/engine
 
-NATIVE := $(shell git ls-files -co --exclude-standard -- schemas include capture runtime engine bindings CMakeLists.txt 2>/dev/null)
+NATIVE := $(shell git ls-files -co --exclude-standard -- schemas include capture runtime engine bindings workloads CMakeLists.txt 2>/dev/null)
 ENGINE_TESTS := $(shell git ls-files -co --exclude-standard -- tests/unit/engine 2>/dev/null)
 
 .PHONY: help setup build demo test lint unit engine-test test-sanitize fuzz bench reproduce docs wheel clean
@@ -65,6 +65,9 @@ test-sanitize: $(STAMPS)/venv ## the engine's tests under address and undefined-
 
 bench: build ## speed against native runs and peers, as ratios
 	@$(BIN)/python -m benchmarks
+
+docs: build ## the pages that are made from declarations
+	@$(BIN)/python -m schemas.generate --docs docs/tables.md
 
 wheel: $(STAMPS)/venv ## dist/*.whl
 	$(BIN)/pip wheel -q --no-build-isolation --no-deps -w dist .

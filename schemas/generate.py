@@ -165,7 +165,27 @@ def schemas_json() -> str:
     return json.dumps(document, indent=1, ensure_ascii=False) + "\n"
 
 
+def tables_page() -> str:
+    """docs/tables.md: every table and column, as declared."""
+    parts = [
+        "# The tables of a recording\n\nMade by `make docs` from `schemas/tables.py`. Times are "
+        "instructions that the process had executed.\n"
+    ]
+    for table in tables.TABLES:
+        rows = "".join(
+            f"| `{c.name}` | {c.type} | {c.meaning}{f' ({c.unit})' if c.unit else ''} |\n"
+            for c in table.columns
+        )
+        parts.append(
+            f"## {table.name}\n\n{table.meaning}\n\n| column | type | meaning |\n|---|---|---|\n{rows}"
+        )
+    return "\n".join(parts)
+
+
 def main() -> None:
+    if sys.argv[1] == "--docs":
+        Path(sys.argv[2]).write_text(tables_page())
+        return
     folder = Path(sys.argv[1])
     folder.mkdir(parents=True, exist_ok=True)
     for name, text in (

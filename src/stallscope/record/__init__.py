@@ -136,7 +136,7 @@ def _make_way(folder: Path, force: bool) -> None:
 
 
 class _Callable(ModuleType):
-    """`stallscope.record` is this room and, as people expect, the function: both names are right."""
+    """`stallscope.record` is this room and, as people expect, the function."""
 
     def __call__(self, *arguments: Any, **options: Any) -> Recorded:
         return record(*arguments, **options)
