@@ -69,7 +69,9 @@ std::string Names::declare(Dwarf_Die entry, const std::string& declarator, unsig
     case DW_TAG_array_type: {
       std::string sizes;
       for (std::uint64_t size : dimensions(entry)) {
-        sizes += size ? "[" + std::to_string(size) + "]" : "[]";
+        sizes += '[';
+        if (size != 0) sizes += std::to_string(size);
+        sizes += ']';
       }
       return declare_target(entry, declarator + sizes, depth);
     }
@@ -107,7 +109,8 @@ std::string Names::declare_pointer(Dwarf_Die entry, std::string mark, const std:
   Dwarf_Die target;
   if (info_.reference(entry, DW_AT_type, target)) {
     int tag = dwarf_tag(&target);
-    if (tag == DW_TAG_array_type || tag == DW_TAG_subroutine_type) text = "(" + text + ")";
+    if (tag == DW_TAG_array_type || tag == DW_TAG_subroutine_type)
+      text.insert(0, 1, '(').push_back(')');
   }
   return declare_target(entry, text, depth);
 }
