@@ -177,7 +177,8 @@ def tables_page() -> str:
             for c in table.columns
         )
         parts.append(
-            f"## {table.name}\n\n{table.meaning}\n\n| column | type | meaning |\n|---|---|---|\n{rows}"
+            f"## {table.name}\n\n{table.meaning}\n\n"
+            f"| column | type | meaning |\n|---|---|---|\n{rows}"
         )
     return "\n".join(parts)
 
