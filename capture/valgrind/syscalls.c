@@ -7,6 +7,7 @@
 #include "tool.h"
 
 #define PR_SET_NAME 15
+#define CLONE_CHILD_CLEARTID 0x00200000
 #define FUTEX_COMMAND_MASK 127 /* without PRIVATE and CLOCK_REALTIME */
 #define FUTEX_WAIT 0
 #define FUTEX_WAKE 1
@@ -53,9 +54,10 @@ static void before(ThreadId tid, UInt number, UWord* args, UInt count) {
       before_exec(tid, (const HChar*)args[1]);
       break;
     case __NR_exit:
-      sync_mark(tid, SS_SYNC_KIND_EXIT, 0, args[0]);
+      sync_mark(tid, SS_SYNC_KIND_EXIT, ss_thread_joined_at(tid), args[0]);
       break;
     case __NR_clone:
+      ss_thread_will_be_joined_at(args[0] & CLONE_CHILD_CLEARTID ? args[3] : 0);
       sync_mark(tid, SS_SYNC_KIND_CLONE, args[3], args[0]);
       break;
   }

@@ -23,14 +23,20 @@ struct thread {
   UInt number;
   UInt parent;
   Int lwp;
+  Addr joined_at; /* the kernel clears this word when the thread ends; joiners wait on it */
   HChar name[NAME_BYTES]; /* last one emitted */
 };
 static struct thread* threads = NULL; /* by ThreadId */
 static UInt last_number = 0;
 static UInt running = 0; /* number of the thread whose records follow */
 static Bool several = False;
+static Addr next_joined_at = 0; /* of the thread that is about to be created */
 
 UInt ss_thread(ThreadId tid) { return tid < VG_N_THREADS ? threads[tid].number : 0; }
+
+Addr ss_thread_joined_at(ThreadId tid) { return threads[tid].joined_at; }
+
+void ss_thread_will_be_joined_at(Addr word) { next_joined_at = word; }
 
 UInt ss_current_thread(void) { return running; }
 
@@ -65,6 +71,7 @@ void ss_threads_names(void) {
 static void created(ThreadId parent, ThreadId child) {
   VG_(memset)(&threads[child], 0, sizeof threads[child]);
   threads[child].number = ++last_number;
+  threads[child].joined_at = next_joined_at;
   threads[child].parent = parent < VG_N_THREADS ? threads[parent].number : 0;
   several = several || last_number > 1;
 }

@@ -58,6 +58,8 @@ UInt ss_current_thread(void);
 void ss_threads_init(void);
 void ss_threads_after_fork(ThreadId tid);
 void ss_threads_names(void); /* emit the names that threads have now */
+Addr ss_thread_joined_at(ThreadId tid);
+void ss_thread_will_be_joined_at(Addr word); /* said before a thread is created */
 void ss_thread_renamed(ThreadId tid, const HChar* name);
 
 /* memory.c: mappings; allocations.c: heap blocks; syscalls.c: exec, futex, names, waits */
