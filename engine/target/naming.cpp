@@ -188,10 +188,14 @@ void TableMaker::fill_quality() {
     tables_.quality.append({"unseen_frees", "warning", count,
                             "addresses were allocated again although no free was seen"});
   const auto& modules = target_.mappings.modules();
-  for (std::uint32_t i = 0; i < modules.size(); ++i)
-    if (modules[i].has_code && !resolver_.symbols(i))
-      tables_.quality.append({"unreadable_module", "warning", 1,
-                              "no names, because it cannot be read: " + modules[i].path});
+  for (std::uint32_t i = 0; i < modules.size(); ++i) {
+    if (!modules[i].has_code) continue;
+    const symbols::Symbols* symbols = resolver_.symbols(i);
+    const std::string why = symbols ? symbols->shortfall() : "the file cannot be read";
+    if (!why.empty())
+      tables_.quality.append(
+          {"names", "info", 1, "names are missing in " + modules[i].path + ": " + why});
+  }
 }
 
 }  // namespace
