@@ -17,9 +17,11 @@ namespace {
 std::string found(const Checker& checker) {
   std::string rules;
   for (const Violation& violation : checker.violations()) {
+    const bool note = violation.severity == Severity::note;
     if (!rules.empty()) rules += ' ';
-    rules += violation.severity == Severity::note ? "(" + std::string(violation.rule) + ")"
-                                                  : violation.rule;
+    if (note) rules += '(';
+    rules += violation.rule;
+    if (note) rules += ')';
   }
   return rules;
 }
