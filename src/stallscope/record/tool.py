@@ -51,6 +51,8 @@ def capture_command(
         "--run-libc-freeres=no",
         "--run-cxx-freeres=no",
         "--fair-sched=yes",
+        # Else a fork opens a log of its own, and dies when the recorder's folder is gone.
+        "--child-silent-after-fork=yes",
         f"--log-file={session}/log-%p",
         f"--trace-children={'yes' if options.children else 'no'}",
         f"--ss-folder={session}",
