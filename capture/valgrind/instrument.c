@@ -343,7 +343,9 @@ static struct ss_block_shape shape;
 IRSB* ss_instrument(VgCallbackClosure* closure, IRSB* in, const VexGuestLayout* layout,
                     const VexGuestExtents* extents, const VexArchInfo* arch, IRType guest_word,
                     IRType host_word) {
-  if (ss_in_preload(closure->readdr) || !describe(in, &shape)) return in;
+  if (ss_in_preload(closure->readdr)) return in;
+  ss_join_vector_puts(in);
+  if (!describe(in, &shape)) return in;
   struct writing w = {.out = deepCopyIRSBExceptStmts(in), .shape = &shape};
   w.number = ss_block_number(&shape);
   w.stored_operations = w.stored_instructions = -1;

@@ -9,4 +9,7 @@ IRSB* ss_instrument(VgCallbackClosure* closure, IRSB* in, const VexGuestLayout* 
                     const VexGuestExtents* extents, const VexArchInfo* arch, IRType guest_word,
                     IRType host_word);
 
+/* Rewrites a block, before it is instrumented, to do the same faster. */
+void ss_join_vector_puts(IRSB* block);
+
 #endif
