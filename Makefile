@@ -10,6 +10,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMPS := build/stamps
 CXX_BUILD := build/engine
+FUZZ_SECONDS ?= 120
 
 NATIVE := $(shell git ls-files -co --exclude-standard -- schemas include capture runtime engine bindings workloads CMakeLists.txt 2>/dev/null)
 ENGINE_TESTS := $(shell git ls-files -co --exclude-standard -- tests/unit/engine 2>/dev/null)
@@ -62,6 +63,17 @@ test-sanitize: $(STAMPS)/venv ## the engine's tests under address and undefined-
 	@cmake -S . -B build/sanitize -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo -DSTALLSCOPE_TESTS=ON -DSTALLSCOPE_CAPTURE=OFF -DSTALLSCOPE_SANITIZE=ON >/dev/null
 	@cmake --build build/sanitize >/dev/null
 	@build/sanitize/tests/unit/engine/engine_tests
+
+fuzz: build ## a million mutations of a recording, a million of a stream, and the fuzzers for a while
+	$(BIN)/python tests/fuzz/mutate_recording.py
+	@cmake -S . -B build/fuzz -G Ninja -DCMAKE_CXX_COMPILER=clang++ -DCMAKE_C_COMPILER=clang -DCMAKE_BUILD_TYPE=RelWithDebInfo \
+	  -DCMAKE_CXX_FLAGS=-fsanitize=fuzzer-no-link,address,undefined -DSTALLSCOPE_FUZZ=ON -DSTALLSCOPE_CAPTURE=OFF >/dev/null
+	@cmake --build build/fuzz >/dev/null
+	@mkdir -p build/fuzz/corpus-stream build/fuzz/corpus-symbols
+	$(BIN)/stallscope record -q -f -o build/fuzz/true.stallscope -- /bin/true
+	build/fuzz/tests/fuzz/mutate_stream build/fuzz/true.stallscope/stream.ss 20000
+	build/fuzz/tests/fuzz/fuzz_stream -max_total_time=$(FUZZ_SECONDS) -print_final_stats=1 build/fuzz/corpus-stream tests/fuzz/corpus/stream
+	build/fuzz/tests/fuzz/fuzz_symbols -max_total_time=$(FUZZ_SECONDS) -print_final_stats=1 build/fuzz/corpus-symbols
 
 bench: build ## speed against native runs and peers, as ratios
 	@$(BIN)/python -m benchmarks
