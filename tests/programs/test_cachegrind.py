@@ -217,3 +217,45 @@ def test_threads_run_the_same_code_of_their_own_streamed_and_counted(folder: Pat
     assert mine[0] == mine[1] != []
     total = by_counters.meta.instructions
     assert abs(by_stream.meta.instructions - total) <= INSTRUCTION_TOLERANCE * total
+
+
+# --- the code that capture rewrites
+
+
+SCALARS = """
+#include <stdio.h>
+#include <string.h>
+int main(void) {
+  volatile float f[4] = {1.5f, -2.25f, 3e-40f, 4e30f};
+  volatile double d[4] = {0.1, -0.2, 5e-320, 1e300};
+  unsigned char bytes[16];
+  double sum = 0;
+  for (int i = 0; i < 64; i++) sum = sum * 0.5 + f[i % 4] * d[(i + 1) % 4] - d[i % 4] / (i + 1);
+  memcpy(bytes, &sum, sizeof sum);
+  for (int i = 0; i < 4; i++) {
+    float single = f[i];
+    double wide = d[i];
+    __asm__("movss %1, %%xmm3; movups %%xmm3, %0" : "=m"(bytes) : "m"(single) : "xmm3");
+    for (int j = 0; j < 16; j++) printf("%02x", bytes[j]);
+    __asm__("pcmpeqd %%xmm3, %%xmm3; movsd %1, %%xmm3; movups %%xmm3, %0"
+            : "=m"(bytes) : "m"(wide) : "xmm3");
+    for (int j = 0; j < 16; j++) printf("%02x", bytes[j]);
+  }
+  printf(" %a\\n", sum);
+  return 0;
+}
+"""
+
+
+@pytest.mark.parametrize("flags", [["-O2"], ["-O2", "-mavx2", "-mfma"]], ids=["sse", "avx"])
+def test_scalar_loads_into_vector_registers_give_what_they_give_natively(
+    flags: list[str], folder: Path
+) -> None:
+    if "-mavx2" in flags and " avx2 " not in Path("/proc/cpuinfo").read_text():
+        pytest.skip("this processor has no AVX2")
+    (folder / "scalars.c").write_text(SCALARS)
+    program = folder / "scalars"
+    subprocess.run([needed("gcc"), *flags, "scalars.c", "-o", program], cwd=folder, check=True)
+    natively = subprocess.run([program], capture_output=True, check=True).stdout
+    record = [STALLSCOPE, "record", "-q", "-f", "-o", folder / "scalars.stallscope", "--", program]
+    assert subprocess.run(record, capture_output=True, check=True).stdout == natively
