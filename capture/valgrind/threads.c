@@ -23,7 +23,7 @@ struct thread {
   UInt number;
   UInt parent;
   Int lwp;
-  Addr joined_at; /* the kernel clears this word when the thread ends; joiners wait on it */
+  Addr joined_at;         /* the kernel clears this word when the thread ends; joiners wait on it */
   HChar name[NAME_BYTES]; /* last one emitted */
 };
 static struct thread* threads = NULL; /* by ThreadId */
