@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from collections.abc import Mapping
 from pathlib import Path
@@ -125,6 +126,12 @@ class TableWriter:
 
     def close(self) -> None:
         self._writer.close()
+
+    def abandon(self) -> None:
+        """After a failed write. Arrow would try to write again when the object goes."""
+        with contextlib.suppress(OSError):
+            self._writer.close()
+        self._writer.is_open = False
 
 
 def read(path: Path, table: str) -> pa.Table:

@@ -92,7 +92,15 @@ def record(
         raise
     exit_status = 128 + os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
     failures = [*run.messages, *([run.writer.failure] if run.writer.failure else [])]
-    return Recorded(Recording(folder), exit_status, target.warnings, tuple(failures))
+    return Recorded(Recording(folder), exit_status, target.warnings, _one_a_reason(failures))
+
+
+def _one_a_reason(failures: Sequence[StallscopeError]) -> tuple[StallscopeError, ...]:
+    """A full disk refuses the streams and tables of every process; once is enough to know."""
+    first: dict[str, StallscopeError] = {}
+    for failure in failures:
+        first.setdefault(failure.why or failure.what, failure)
+    return tuple(first.values())
 
 
 def _silent(progress: Progress) -> None:

@@ -47,6 +47,13 @@ class ProcessWriter:
             self._writers[table] = TableWriter(self.folder / f"{table}.parquet", table)
         return self._writers[table]
 
+    def abandon(self) -> None:
+        """Half a table helps nobody: the stream holds all that tables are made of."""
+        for writer in self._writers.values():
+            writer.abandon()
+            writer.path.unlink(missing_ok=True)
+        self._writers.clear()
+
     def seal(self, facts: Meta) -> Meta:
         files = {}
         for writer in self._writers.values():
@@ -86,12 +93,16 @@ class RecordingWriter:
         try:
             work()
         except (OSError, pa.ArrowException) as error:
+            number = error.errno if isinstance(error, OSError) else None
+            reason = os.strerror(number) if number else str(error)
             self.failure = StallscopeError(
                 "the recording could not be written",
-                str(error),
+                reason,
                 "free some space, or record to another disk with -o",
                 status=125,
             )
+            for writer in self._processes.values():
+                writer.abandon()
 
     def finish(self, process: _engine.Process, facts: Meta, quality: Sequence[Quality]) -> Meta:
         """Tables and meta.json of a process image that has ended."""

@@ -51,7 +51,7 @@ def _facts(result: Info) -> list[tuple[str, str]]:
     heap = f"{result.allocations:,} blocks made, {result.frees:,} freed"
     whole = "complete" if result.complete else "incomplete"
     if result.truncated:
-        whole = "truncated: the recorder was stopped; this is what it had written"
+        whole = "truncated: its recorder was stopped or its disk full; this is what was written"
     after = "" if result.seconds is None else f", after {duration(result.seconds)}"
     trace = f"kept, {size(result.stream_bytes)}" if result.trace else "not kept (record --trace)"
     return [
