@@ -42,6 +42,7 @@ void Process::stop_stream(const std::string& why) {
   if (!writer_) return;
   if (Status closed = writer_->close(); !closed) fail(closed.error());
   fail(Error{why, "", ""});
+  cut_bytes_ = writer_->bytes();
   writer_.reset();
 }
 

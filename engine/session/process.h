@@ -49,7 +49,7 @@ class Process {
   // Its fork token is known but the parent's fork record has not been read yet.
   std::optional<std::uint64_t> waits_for() const;
   std::uint64_t executed() const { return ring_ ? ring_->executed() : 0; }
-  std::uint64_t stream_bytes() const { return writer_ ? writer_->bytes() : 0; }
+  std::uint64_t stream_bytes() const { return writer_ ? writer_->bytes() : cut_bytes_; }
 
   const std::string& name() const { return name_; }  // PID.IMAGE
   const std::string& folder() const { return folder_; }
@@ -70,6 +70,7 @@ class Process {
   std::unique_ptr<Ring> ring_;
   target::Target target_;
   std::unique_ptr<stream::TraceWriter> writer_;
+  std::uint64_t cut_bytes_ = 0;  // of a stream that was stopped
   std::vector<Error> errors_;
   bool started_ = false;  // its process_start was read
   bool damaged_ = false;

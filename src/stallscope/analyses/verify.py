@@ -78,6 +78,10 @@ def _check_stream(image: Recording) -> dict[str, Any]:
 def _problems(
     image: Recording, found: dict[str, pa.Table]
 ) -> Iterator[tuple[str, int | None, str]]:
+    size = (image.path / STREAM).stat().st_size
+    if size < image.meta.stream_bytes:
+        text = f"{STREAM} is truncated: it has {size} of {image.meta.stream_bytes} bytes"
+        yield "file", None, text
     yield from _code_problems(image, found)
     yield from _object_problems(found["object"])
     threads = sum(found["thread"]["instructions"].to_pylist())

@@ -137,10 +137,23 @@ def _make_way(folder: Path, force: bool) -> None:
         raise StallscopeError(
             f"{folder} exists already", now="give another name with -o, or overwrite it with -f"
         )
-    is_recording = folder.is_dir() and not folder.is_symlink() and (folder / "meta.json").exists()
-    if not is_recording and not (folder.is_dir() and not any(folder.iterdir())):
+    is_folder = folder.is_dir() and not folder.is_symlink()
+    if not is_folder or (any(folder.iterdir()) and not _is_recording(folder)):
         raise StallscopeError(f"{folder} is no recording, so -f does not overwrite it")
     shutil.rmtree(folder)
+
+
+def _is_recording(folder: Path) -> bool:
+    """Of any version: it says so in its meta.json."""
+    import json
+
+    from stallscope import meta
+
+    try:
+        facts = json.loads((folder / meta.NAME).read_bytes())
+    except (OSError, ValueError):
+        return False
+    return isinstance(facts, dict) and {"format_version", "stallscope", "command"} <= facts.keys()
 
 
 class _Callable(ModuleType):
