@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is run: long enough that start-up does not decide, short enough to repeat."""
+
+from __future__ import annotations
+
+import random
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from stallscope import workloads
+
+FOLDER = Path("build/bench")
+TEXT_BYTES = 8_000_000
+
+
+@dataclass(frozen=True)
+class Program:
+    """A program, and which ways of running it are compared; `native` is always one of them."""
+
+    name: str
+    command: Callable[[], list[str]]
+    ways: tuple[str, ...] = ("native", "count", "trace", "cachegrind")
+
+
+def _text() -> Path:
+    """Words drawn from a vocabulary with a long tail, the same every time."""
+    path = FOLDER / "text"
+    if path.exists() and path.stat().st_size == TEXT_BYTES:
+        return path
+    draw = random.Random(1)
+    words = ["".join(draw.choices("etaoinshrdlucm", k=draw.randint(2, 9))) for _ in range(8000)]
+    weights = [1 / (rank + 1) for rank in range(len(words))]
+    text = " ".join(draw.choices(words, weights, k=TEXT_BYTES // 3))
+    path.write_text(text[:TEXT_BYTES])
+    return path
+
+
+def _gzip() -> list[str]:
+    return [shutil.which("gzip") or "gzip", "-c", str(_text())]
+
+
+def _workload(name: str, *arguments: int | str) -> Callable[[], list[str]]:
+    def command() -> list[str]:
+        words = arguments or workloads.truth(name).command_arguments("bench")
+        return [str(workloads.build(name, FOLDER / "workloads")), *map(str, words)]
+
+    return command
+
+
+PROGRAMS = (
+    Program("matmul", _workload("matmul", 700)),
+    Program("gzip", _gzip),
+    Program("hashjoin", _workload("hashjoin", 100_000, 12_000_000, 50_000)),
+    Program("list", _workload("list"), ("native", "trace")),
+    Program("churn", _workload("churn", 1_000_000, 4096), ("native", "count", "trace")),
+)

@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rows of figures, each with its target where it has one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from rich import box
+from rich.table import Table
+from rich.text import Text
+
+from benchmarks.measure import Measured
+
+RECORD_OF_CACHEGRIND = 0.4
+GZIP_OF_NATIVE = 8.0
+BYTES_AN_ACCESS = {"matmul": 1.5, "gzip": 1.5, "list": 3.0}
+RECORDER_MIB = 500.0
+HELP_SECONDS = 0.15
+
+
+@dataclass(frozen=True)
+class Row:
+    subject: str
+    figure: str
+    measured: float
+    unit: str
+    at_most: float | None = None
+
+    @property
+    def verdict(self) -> str:
+        if self.at_most is None:
+            return ""
+        return "pass" if self.measured <= self.at_most else "MISS"
+
+
+def rows_of(measured: Measured) -> Iterator[Row]:
+    """What one program's runs say."""
+    name = measured.name
+    for way in measured.seconds:
+        yield Row(name, way, measured.median(way), "s")
+    if "count" in measured.seconds:
+        limit = GZIP_OF_NATIVE if name == "gzip" else None
+        yield Row(name, "count / native", measured.ratio("count", "native"), "", limit)
+    if "trace" in measured.seconds:
+        yield Row(name, "trace / native", measured.ratio("trace", "native"), "")
+    if "cachegrind" in measured.seconds:
+        yield Row(name, "cachegrind / native", measured.ratio("cachegrind", "native"), "")
+        yield Row(
+            name,
+            "count / cachegrind",
+            measured.ratio("count", "cachegrind"),
+            "",
+            RECORD_OF_CACHEGRIND,
+        )
+        yield Row(name, "trace / cachegrind", measured.ratio("trace", "cachegrind"), "")
+    if measured.trace is not None:
+        yield from _trace_rows(measured)
+
+
+def _trace_rows(measured: Measured) -> Iterator[Row]:
+    assert measured.trace is not None
+    name, trace = measured.name, measured.trace
+    yield Row(name, "accesses", trace.accesses / 1e6, "million")
+    yield Row(
+        name,
+        "trace size",
+        trace.bytes_per_access,
+        "bytes/access",
+        BYTES_AN_ACCESS.get(name),
+    )
+    rate = trace.accesses / measured.median("trace") / 1e6
+    yield Row(name, "trace rate", rate, "million accesses/s")
+    yield Row(name, "recorder's memory", measured.peak_bytes / 2**20, "MiB", RECORDER_MIB)
+
+
+def table(rows: list[Row]) -> Table:
+    drawn = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for column, justify in (
+        ("", "left"),
+        ("figure", "left"),
+        ("measured", "right"),
+        ("unit", "left"),
+        ("at most", "right"),
+        ("", "left"),
+    ):
+        drawn.add_column(column, justify="right" if justify == "right" else "left", no_wrap=True)
+    before = ""
+    for row in rows:
+        limit = "" if row.at_most is None else f"{row.at_most:g}"
+        style = "bold red" if row.verdict == "MISS" else "green"
+        drawn.add_row(
+            Text(row.subject if row.subject != before else ""),
+            Text(row.figure),
+            f"{row.measured:.3f}" if row.measured < 100 else f"{row.measured:,.0f}",
+            row.unit,
+            limit,
+            Text(row.verdict, style=style),
+        )
+        before = row.subject
+    return drawn
