@@ -59,6 +59,11 @@ class Meta(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     checksum: str = ""
 
 
+def as_text(word: str) -> str:
+    """An argument or a path as text: bytes of it that are none are shown escaped."""
+    return os.fsencode(word).decode("utf-8", "backslashreplace")
+
+
 def digest(path: Path) -> File:
     with path.open("rb") as file:
         return File(path.stat().st_size, hashlib.file_digest(file, "sha256").hexdigest())

@@ -107,7 +107,7 @@ class _Recovered:
             known,
             pid=life["pid"],
             forked=life["forked"],
-            command=life["command"] or known.command,
+            command=[meta.as_text(word) for word in life["command"]] or known.command,
             ending="exit" if life["ended"] else "unknown",
             exit_code=life["exit_code"] if life["ended"] else None,
             complete=False,

@@ -52,17 +52,17 @@ def closing_words(recorded: Recorded, out: TextIO) -> None:
     rows = [process.meta for process in recorded.recording.processes()]
     instructions = sum(row.instructions for row in rows)
     accesses = sum(row.loads + row.stores for row in rows)
-    path = recorded.recording.path
+    name = clean(recorded.recording.path.name)
     for warning in recorded.warnings:
         print(f"stallscope: {clean(warning)}", file=out)
     failures(recorded, out)
     processes = f" in {len(rows)} processes" if len(rows) > 1 else ""
     print(
         f"stallscope: {amount(instructions)} instructions, {amount(accesses)} memory accesses"
-        f"{processes} in {path.name}",
+        f"{processes} in {name}",
         file=out,
     )
-    print(f"  next: stallscope info {clean(str(path.name))}", file=out)
+    print(f"  next: stallscope info {name}", file=out)
 
 
 def failures(recorded: Recorded, out: TextIO) -> None:
