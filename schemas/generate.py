@@ -133,9 +133,28 @@ def cpp_header() -> str:
     ]
     parts += [cpp_choice(choice) for choice in records.CHOICES]
     parts.append(cpp_record_names())
-    parts += [cpp_table(table) for table in tables.TABLES]
+    parts += [cpp_table(table) for table in (*tables.TABLES, *tables.RESULTS)]
     parts.append("}  // namespace stallscope\n")
     return "\n".join(parts)
+
+
+def _described(declared: tuple[Table, ...]) -> dict[str, object]:
+    return {
+        t.name: {
+            "meaning": t.meaning,
+            "columns": [
+                {
+                    "name": c.name,
+                    "type": c.type,
+                    "meaning": c.meaning,
+                    "unit": c.unit,
+                    "none": c.none,
+                }
+                for c in t.columns
+            ],
+        }
+        for t in declared
+    }
 
 
 def schemas_json() -> str:
@@ -145,22 +164,8 @@ def schemas_json() -> str:
         "choices": {
             c.name: {name: number for name, number, _ in c.members} for c in records.CHOICES
         },
-        "tables": {
-            t.name: {
-                "meaning": t.meaning,
-                "columns": [
-                    {
-                        "name": c.name,
-                        "type": c.type,
-                        "meaning": c.meaning,
-                        "unit": c.unit,
-                        "none": c.none,
-                    }
-                    for c in t.columns
-                ],
-            }
-            for t in tables.TABLES
-        },
+        "tables": _described(tables.TABLES),
+        "results": _described(tables.RESULTS),
     }
     return json.dumps(document, indent=1, ensure_ascii=False) + "\n"
 
@@ -171,7 +176,7 @@ def tables_page() -> str:
         "# The tables of a recording\n\nMade by `make docs` from `schemas/tables.py`. Times are "
         "instructions that the process had executed.\n"
     ]
-    for table in tables.TABLES:
+    for table in (*tables.TABLES, *tables.RESULTS):
         rows = "".join(
             f"| `{c.name}` | {c.type} | {c.meaning}{f' ({c.unit})' if c.unit else ''} |\n"
             for c in table.columns

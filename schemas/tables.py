@@ -65,6 +65,7 @@ OPERATION = Table(
     "operation",
     "every memory operation of every block that ran",
     (
+        Column("operation", "u32", "number"),
         Column("block", "u32", "block it belongs to"),
         Column("address", "u64", "of its instruction", "bytes"),
         Column("kind", "u8", "0 load, 1 store, 2 modify"),
@@ -131,4 +132,55 @@ QUALITY = Table(
         Column("explanation", "string", "a sentence"),
     ),
 )
+LEVEL = Table(
+    "level",
+    "what each cache and TLB of a simulated machine did",
+    (
+        Column("level", "u8", "number; caches first, in the machine's order"),
+        Column("name", "string", "L1D, L2, …"),
+        Column("kind", "string", "cache or tlb"),
+        Column("holds", "string", "data, instructions or both"),
+        Column("accesses", "u64", "look-ups by the program"),
+        Column("misses", "u64", "look-ups that found nothing"),
+        Column("evictions", "u64", "lines or pages thrown out"),
+        Column("latency", "u64", "cycles that a hit takes", "cycles"),
+    ),
+)
+BUCKET = Table(
+    "bucket",
+    "stat buckets: what misses are counted by",
+    (
+        Column("bucket", "u32", "number; 0 is what lies in no known object"),
+        Column("kind", "string", "heap, global, stack, mapping, named or unknown"),
+        Column("name", "string", "variable, file or given name; empty for heap blocks"),
+        Column("type", "string", "declared type; empty when unknown"),
+        Column("site", "u32", "allocation path of heap blocks", none=NONE32),
+        Column("blocks", "u64", "blocks that it ever had"),
+        Column("bytes", "u64", "bytes of those blocks", "bytes"),
+    ),
+)
+MISS = Table(
+    "miss",
+    "misses by level, stat bucket and memory operation",
+    (
+        Column("level", "u8", "level that was missed"),
+        Column("bucket", "u32", "what was accessed"),
+        Column("operation", "u32", "by which memory operation"),
+        Column("misses", "u64", "how often"),
+        Column("latency", "u64", "of those for which this was the last level missed", "cycles"),
+    ),
+)
+EVICTION = Table(
+    "eviction",
+    "who threw whom out, at which operation; fills of empty ways are no evictions",
+    (
+        Column("level", "u8", "level"),
+        Column("victim", "u32", "bucket of the line thrown out"),
+        Column("culprit", "u32", "bucket of the line that came in"),
+        Column("operation", "u32", "memory operation that fetched it"),
+        Column("count", "u64", "how often"),
+    ),
+)
 TABLES = (THREAD, MODULE, BLOCK, OPERATION, SITE, OBJECT, EVENT, QUALITY)
+# Made by a replay through a machine, kept below results/.
+RESULTS = (LEVEL, BUCKET, MISS, EVICTION)

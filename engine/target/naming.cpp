@@ -120,8 +120,9 @@ void TableMaker::fill_operation(const RunBlock& run, std::uint32_t index) {
   const stream::Block& block = target_.code.blocks[run.number];
   const stream::Operation& op = target_.code.operations[block.first_operation + index];
   const Resolver::Place place = resolver_.innermost(run.request + 1 + index);
-  tables_.operation.append({run.number, operation_address(block, index), op.kind, op.size,
-                            run.reached[index], place.function, place.file, place.line});
+  tables_.operation.append({block.first_operation + index, run.number,
+                            operation_address(block, index), op.kind, op.size, run.reached[index],
+                            place.function, place.file, place.line});
   (op.kind == SS_OP_KIND_STORE ? tables_.stores : tables_.loads) += run.reached[index];
 }
 

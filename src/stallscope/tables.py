@@ -38,7 +38,11 @@ class Schemas(msgspec.Struct, frozen=True):
     format_version: int
     stream_version: int
     choices: dict[str, dict[str, int]]
-    tables: dict[str, Table]
+    tables: dict[str, Table]  # of every recording
+    results: dict[str, Table]  # of a replay through a machine
+
+    def table(self, name: str) -> Table:
+        return self.tables[name] if name in self.tables else self.results[name]
 
 
 @functools.cache
@@ -65,7 +69,7 @@ def arrow_schema(table: str) -> pa.Schema:
     return pa.schema(
         [
             pa.field(c.name, types[c.type], nullable=c.none is not None)
-            for c in schemas().tables[table].columns
+            for c in schemas().table(table).columns
         ]
     )
 
@@ -92,7 +96,7 @@ def to_arrow(table: str, columns: Columns) -> pa.Table:
 
     schema = arrow_schema(table)
     arrays = []
-    for column, field in zip(schemas().tables[table].columns, schema, strict=True):
+    for column, field in zip(schemas().table(table).columns, schema, strict=True):
         data = columns[column.name]
         if isinstance(data, tuple):
             arrays.append(_text(data, field.type))
