@@ -1,0 +1,189 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What no single key can tell: whether the parts of a machine fit each other."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+from stallscope.machines.fault import Fault, nearest
+from stallscope.machines.keys import RESERVED, size_text
+from stallscope.machines.model import Cache, Machine, Tlb
+
+MOST_LINES = 1 << 26  # in a cache: what the simulator keeps in memory at most
+
+
+def check(machine: Machine) -> None:
+    """Raises Fault for the first thing that cannot be."""
+    _names(machine)
+    for index, cache in enumerate(machine.caches):
+        _cache(index, cache)
+    for inner, outer in combinations(enumerate(machine.caches), 2):
+        if _share(inner[1], outer[1]):
+            _lines(inner[1], *outer)
+    _inclusion(machine)
+    if machine.caches and not any(cache.holds != "instructions" for cache in machine.caches):
+        raise Fault(
+            ("cache",),
+            "there is no cache for data",
+            "every machine needs a [[cache]] that holds data or both",
+            'holds = "both"',
+        )
+    for index, tlb in enumerate(machine.tlbs):
+        _tlb(index, tlb, machine)
+    _prefetcher(machine)
+
+
+def _power_of_two(number: int) -> bool:
+    return number > 0 and number & (number - 1) == 0
+
+
+def _share(a: Cache | Tlb, b: Cache | Tlb) -> bool:
+    return "both" in (a.holds, b.holds) or a.holds == b.holds
+
+
+def _names(machine: Machine) -> None:
+    seen: dict[str, str] = {}
+    parts: list[tuple[str, int, Cache | Tlb]] = [
+        *(("cache", index, cache) for index, cache in enumerate(machine.caches)),
+        *(("tlb", index, tlb) for index, tlb in enumerate(machine.tlbs)),
+    ]
+    for section, index, part in parts:
+        name, path = part.name.lower(), (section, index, "name")
+        if name in seen:
+            raise Fault(path, f"{part.name} is the name of {seen[name]} already")
+        if name in RESERVED:
+            raise Fault(path, f"{part.name} is no name for a {section}", "it is reserved")
+        seen[name] = f"[[{section}]] number {index + 1}"
+
+
+def _cache(index: int, cache: Cache) -> None:
+    name = cache.name
+    if not _power_of_two(cache.line):
+        raise Fault(
+            ("cache", index, "line"),
+            f"{name}.line = {cache.line}: not a power of two",
+            "lines have 16, 32, 64, 128 … bytes",
+            f"line = {1 << cache.line.bit_length() - 1}",
+        )
+    lines, rest = divmod(cache.size, cache.line)
+    if rest or not lines:
+        raise Fault(
+            ("cache", index, "size"),
+            f"{name}.size = {size_text(cache.size)}: "
+            f"not a whole number of lines of {cache.line} bytes",
+            now=f'size = "{size_text(max(1, lines) * cache.line)}"',
+        )
+    if lines > MOST_LINES:
+        raise Fault(
+            ("cache", index, "size"),
+            f"{name}.size = {size_text(cache.size)}: {lines:,} lines",
+            f"a simulated cache has at most {MOST_LINES:,}",
+        )
+    _ways(index, cache, lines)
+
+
+def _ways(index: int, cache: Cache, lines: int) -> None:
+    path, given = ("cache", index, "ways"), f"{cache.name}.ways = {cache.ways}"
+    if cache.ways > lines:
+        raise Fault(
+            path, f"{given}: the cache has only {lines:,} lines", now=f"ways = {min(lines, 4096)}"
+        )
+    if lines % cache.ways:
+        fitting = min(
+            (ways for ways in range(1, min(lines, 4096) + 1) if lines % ways == 0),
+            key=lambda ways: abs(ways - cache.ways),
+        )
+        raise Fault(
+            path,
+            f"{given}: {size_text(cache.size)} / {cache.line} B / {cache.ways} ways "
+            "is not a whole number of sets",
+            now=f"ways = {fitting}, or "
+            f'size = "{size_text(lines // cache.ways * cache.ways * cache.line)}"',
+        )
+    if cache.policy == "plru" and not _power_of_two(cache.ways):
+        raise Fault(
+            ("cache", index, "policy"),
+            f'{cache.name}.policy = "plru": {cache.ways} ways are not a power of two',
+            "the tree of pseudo-LRU has a leaf for each way and is complete",
+            'policy = "lru"',
+        )
+
+
+def _lines(inner: Cache, index: int, outer: Cache) -> None:
+    if outer.line < inner.line:
+        raise Fault(
+            ("cache", index, "line"),
+            f"{outer.name}.line = {outer.line}: "
+            f"smaller than the line of {inner.name} inside it, {inner.line}",
+            "caches stand in order from the core outwards, and lines never shrink",
+            f"line = {inner.line}",
+        )
+    if outer.inclusion == "exclusive" and outer.line != inner.line:
+        raise Fault(
+            ("cache", index, "line"),
+            f"{outer.name}.line = {outer.line}: {inner.name} inside it has {inner.line}",
+            "an exclusive cache is filled with the lines that leave the caches inside it",
+            f"line = {inner.line}",
+        )
+
+
+def _inclusion(machine: Machine) -> None:
+    for index, cache in enumerate(machine.caches):
+        if cache.inclusion == "neither":
+            continue
+        if not any(_share(inner, cache) for inner in machine.caches[:index]):
+            raise Fault(
+                ("cache", index, "inclusion"),
+                f'{cache.name}.inclusion = "{cache.inclusion}": there is no cache inside it',
+                "caches stand in order from the core outwards",
+                'inclusion = "neither"',
+            )
+
+
+def _tlb(index: int, tlb: Tlb, machine: Machine) -> None:
+    if not _power_of_two(tlb.page):
+        raise Fault(
+            ("tlb", index, "page"),
+            f"{tlb.name}.page = {size_text(tlb.page)}: not a power of two",
+            now=f'page = "{size_text(1 << tlb.page.bit_length() - 1)}"',
+        )
+    largest = max((cache.line for cache in machine.caches), default=0)
+    if tlb.page < largest:
+        raise Fault(
+            ("tlb", index, "page"),
+            f"{tlb.name}.page = {tlb.page}: smaller than a cache line of {largest} bytes",
+        )
+    if tlb.ways > tlb.entries:
+        raise Fault(
+            ("tlb", index, "ways"),
+            f"{tlb.name}.ways = {tlb.ways}: the TLB has only {tlb.entries} entries",
+            now=f"ways = {tlb.entries}",
+        )
+    if tlb.entries % tlb.ways:
+        raise Fault(
+            ("tlb", index, "ways"),
+            f"{tlb.name}.ways = {tlb.ways}: "
+            f"{tlb.entries} entries / {tlb.ways} ways is not a whole number of sets",
+        )
+    for inner in machine.tlbs[:index]:
+        if _share(inner, tlb) and tlb.page < inner.page:
+            raise Fault(
+                ("tlb", index, "page"),
+                f"{tlb.name}.page = {size_text(tlb.page)}: "
+                f"smaller than the page of {inner.name} inside it, {size_text(inner.page)}",
+                "TLBs stand in order from the core outwards",
+            )
+
+
+def _prefetcher(machine: Machine) -> None:
+    prefetcher = machine.prefetcher
+    if prefetcher.kind == "none":
+        return
+    names = [cache.name for cache in machine.caches if cache.holds != "instructions"]
+    if prefetcher.cache not in names:
+        raise Fault(
+            ("prefetch", "cache"),
+            f'prefetch.cache = "{prefetcher.cache}": there is no such cache for data',
+            f"there is: {', '.join(names)}",
+            nearest(prefetcher.cache, names),
+        )

@@ -1,0 +1,235 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every key that a machine file may have: the only list. Reading, errors, --toml and docs use it.
+
+`python -m stallscope.machines.keys` prints the tables of docs/machines.md.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+POLICIES = ("lru", "plru", "fifo", "random", "srrip")
+HOLDS = ("data", "instructions", "both")
+INCLUSIONS = ("neither", "inclusive", "exclusive")
+PREFETCHERS = ("none", "next_line", "stride", "stream")
+MAPPINGS = ("identity", "random")
+
+REQUIRED = object()
+_UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+_SIZE = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,15})?) ?([KMG]?)(?:i?B)?", re.IGNORECASE | re.ASCII)
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,30}", re.ASCII)
+
+
+class Wrong(Exception):
+    """A value that its key cannot have. The text says what was expected."""
+
+
+def size(text: str) -> int:
+    """Bytes of "512", "32K", "1.5 MiB". K, M and G are powers of 1,024, whatever follows them."""
+    match = _SIZE.fullmatch(text.strip())
+    if not match:
+        raise Wrong('a size was expected: 32768, "32K", "1.5M"')
+    number = Fraction(match[1]) * _UNITS[match[2].upper()]
+    if number.denominator != 1:
+        raise Wrong(f"a whole number of bytes was expected; this is {float(number):g}")
+    return int(number)
+
+
+def size_text(number: int) -> str:
+    """The shortest text that `size` reads as this number: 32768 -> 32K."""
+    for unit, factor in (("G", 1 << 30), ("M", 1 << 20), ("K", 1 << 10)):
+        if number >= factor and number % factor == 0:
+            return f"{number // factor}{unit}"
+    return str(number)
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    name: str
+    kind: str  # text, name, size, count, flag or choice
+    meaning: str
+    default: Any = REQUIRED
+    choices: tuple[str, ...] = ()
+    least: int = 0
+    most: int = 1_000_000
+
+    def read(self, value: Any, *, from_text: bool = False) -> Any:
+        """The checked value. From a command line, numbers and flags come as text too."""
+        if from_text and isinstance(value, str):
+            value = self._from_text(value)
+        return getattr(self, f"_{self.kind}")(value)
+
+    def _from_text(self, value: str) -> Any:
+        if self.kind == "count" and re.fullmatch(r"-?[0-9]{1,19}", value, re.ASCII):
+            return int(value)
+        if self.kind == "flag":
+            return {"true": True, "false": False}.get(value.lower(), value)
+        return value
+
+    def _text(self, value: Any) -> str:
+        if not isinstance(value, str):
+            raise Wrong(f"text in quotes was expected, not {_kind_of(value)}")
+        return value
+
+    def _name(self, value: Any) -> str:
+        if not _NAME.fullmatch(self._text(value)):
+            raise Wrong("a short name of letters, digits, - and _ was expected")
+        return str(value)
+
+    def _flag(self, value: Any) -> bool:
+        if not isinstance(value, bool):
+            raise Wrong(f"true or false was expected, not {_kind_of(value)}")
+        return value
+
+    def _choice(self, value: Any) -> str:
+        if not isinstance(value, str) or value not in self.choices:
+            raise Wrong(f"one of these was expected: {', '.join(self.choices)}")
+        return value
+
+    def _count(self, value: Any) -> int:
+        if not isinstance(value, int) or isinstance(value, bool):
+            raise Wrong(f"a whole number was expected, not {_kind_of(value)}")
+        if not self.least <= value <= self.most:
+            raise Wrong(f"a number from {self.least:,} to {self.most:,} was expected")
+        return value
+
+    def _size(self, value: Any) -> int:
+        number = size(value) if isinstance(value, str) else value
+        if not isinstance(number, int) or isinstance(number, bool):
+            raise Wrong(f'a size was expected (32768, "32K", "1.5M"), not {_kind_of(value)}')
+        if not self.least <= number <= self.most:
+            limits = f"{size_text(self.least)} to {size_text(self.most)}"
+            raise Wrong(f"a size from {limits} was expected")
+        return number
+
+    def default_text(self) -> str:
+        if self.default is REQUIRED:
+            return "required"
+        if self.default is None:
+            return "see below"
+        if isinstance(self.default, bool):
+            return str(self.default).lower()
+        return size_text(self.default) if self.kind == "size" else str(self.default)
+
+
+def _kind_of(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true or false"
+    kinds = {str: "text", int: "a number", float: "a fraction", list: "a list", dict: "a table"}
+    return kinds.get(type(value), "a date or time")
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    name: str  # in the file; empty for what stands before the first header
+    field: str  # of Machine
+    repeated: bool
+    keys: tuple[Key, ...]
+
+    @property
+    def title(self) -> str:
+        if not self.name:
+            return "a machine"
+        return f"[[{self.name}]]" if self.repeated else f"[{self.name}]"
+
+    def key(self, name: str) -> Key:
+        return next(key for key in self.keys if key.name == name)
+
+
+_SEED = Key("seed", "count", "of the random choices", 1, most=2**63 - 1)
+_HOLDS = Key("holds", "choice", "what goes through it", "both", HOLDS)
+
+SECTIONS = (
+    Section(
+        "",
+        "",
+        False,
+        (
+            Key("description", "text", "one sentence for the list of machines", ""),
+            Key("memory_latency", "count", "cycles when memory serves an access", 200),
+            Key("page_walk", "count", "cycles that a miss in every TLB adds", 40),
+            Key("seed", "count", "of caches that replace at random", 1, most=2**63 - 1),
+        ),
+    ),
+    Section(
+        "cache",
+        "caches",
+        True,
+        (
+            Key("name", "name", "as tables show it: L1D"),
+            _HOLDS,
+            Key("size", "size", "bytes", least=1, most=16 << 30),
+            Key("ways", "count", "lines in a set", least=1, most=4096),
+            Key("line", "size", "bytes in a line, a power of two", 64, least=8, most=4096),
+            Key("latency", "count", "cycles when it serves an access, from the access on"),
+            Key("policy", "choice", "which line of a full set goes", "lru", POLICIES),
+            Key("write_allocate", "flag", "whether a store that misses brings the line in", True),
+            Key("write_back", "flag", "false: every store goes on to the next level too", True),
+            Key("inclusion", "choice", "of the caches inside it", "neither", INCLUSIONS),
+        ),
+    ),
+    Section(
+        "tlb",
+        "tlbs",
+        True,
+        (
+            Key("name", "name", "as tables show it: DTLB"),
+            _HOLDS,
+            Key("entries", "count", "pages that it knows", least=1, most=1 << 20),
+            Key("ways", "count", "entries in a set; all of them when left out", None, (), 1, 4096),
+            Key("page", "size", "bytes in a page, a power of two", 4096, least=512, most=1 << 30),
+            Key("latency", "count", "cycles that a hit here adds", 0),
+        ),
+    ),
+    Section(
+        "prefetch",
+        "prefetcher",
+        False,
+        (
+            Key("kind", "choice", "how it guesses", "none", PREFETCHERS),
+            Key("cache", "name", "which it watches and fills; the innermost for data", None),
+            Key("degree", "count", "lines fetched ahead", 1, least=1, most=64),
+        ),
+    ),
+    Section(
+        "mapping",
+        "mapping",
+        False,
+        (
+            Key("kind", "choice", "of virtual pages to physical ones", "identity", MAPPINGS),
+            _SEED,
+        ),
+    ),
+)
+
+# Names that a sweep could not tell from a section, those of coming sections among them.
+RESERVED = frozenset(
+    {name for section in SECTIONS if not section.repeated for name in (section.name, section.field)}
+    | {"core", "pmu", "path", "chips", "coherence", "monitor", "memory"}
+)
+
+
+def section(name: str) -> Section:
+    return next(s for s in SECTIONS if s.name == name)
+
+
+def tables() -> str:
+    """The keys as Markdown."""
+    parts = []
+    for part in SECTIONS:
+        parts += [f"### {part.title if part.name else 'Before the first header'}", ""]
+        parts += ["| key | value | default | meaning |", "|---|---|---|---|"]
+        for key in part.keys:
+            value = " ".join(f"`{c}`" for c in key.choices) or key.kind.replace(
+                "flag", "true/false"
+            )
+            parts.append(f"| `{key.name}` | {value} | {key.default_text()} | {key.meaning} |")
+        parts.append("")
+    return "\n".join(parts)
+
+
+if __name__ == "__main__":
+    print(tables())
