@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where blocks go. A pool is a set of pages with one lock. Threads are dealt out to pools, and a
+// page stays with the pool that took it first; a block with a hint goes to the pool of its hint, as
+// nearness is what was asked for.
+//
+// Every function here wants the pool's lock held.
+#ifndef STALLSCOPE_NEAR_POOL_H
+#define STALLSCOPE_NEAR_POOL_H
+
+#include <pthread.h>
+
+#include "page.h"
+#include "stallscope_near.h"
+
+enum { POOLS = 16, NO_LINE = PAGE_LINES };
+
+struct pool {
+  pthread_mutex_t lock;
+  uint16_t number;                  // from 1
+  page_number current[PAGE_KINDS];  // where new blocks of a kind are tried first
+  unsigned cursor[PAGE_KINDS];      // the line of the current page that took the last one
+  page_number roomy[PAGE_KINDS];    // lists of pages that are at least half empty
+  page_number empty;                // list of pages of no kind
+  struct ss_near_stats stats;
+} __attribute__((aligned(64)));
+
+// A place: a page and the granule where a block begins. No page means no memory.
+struct place {
+  page_number page;
+  unsigned start;
+};
+
+// What is wanted: granules, and the granules that the beginning must be a multiple of.
+struct wish {
+  unsigned granules;
+  unsigned step;
+};
+
+struct place pool_near(struct pool* pool, page_number page, unsigned line, struct wish wish);
+
+// Anywhere but in the given line of a page (NO_LINE: anywhere).
+struct place pool_dense(struct pool* pool, unsigned avoided, struct wish wish);
+
+struct place pool_room(struct pool* pool, enum page_kind kind, struct wish wish);
+
+// Returns the granules of the block; 0 when there is none.
+unsigned pool_free(struct pool* pool, page_number page, unsigned start);
+
+#endif
