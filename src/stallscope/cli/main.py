@@ -20,6 +20,7 @@ QUESTIONS: dict[str, dict[str, str]] = {
     "Record a program": {
         "record": "run a program and record what it does to memory",
         "info": "what was run, how it ended, how much it did",
+        "machines": "the machines that can be simulated, or one of them",
     },
     "See that all is well": {
         "doctor": "what works on this machine, why not, and what to do about it",

@@ -28,6 +28,7 @@ __all__ = [
     "Mapping",
     "Prefetcher",
     "Tlb",
+    "available",
     "from_engine",
     "host",
     "load",
@@ -70,6 +71,17 @@ def load(name_or_path: str | Path) -> Machine:
     if "/" in given or path.suffix == ".toml" or path.is_file():
         return read(path)
     raise _unknown(given)
+
+
+def available() -> list[Machine]:
+    """Every machine with a name that can be simulated here."""
+    from contextlib import suppress
+
+    found = []
+    for name in names():
+        with suppress(StallscopeError):  # host, where its caches are unknown
+            found.append(load(name))
+    return found
 
 
 def _unknown(given: str) -> StallscopeError:

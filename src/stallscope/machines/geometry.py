@@ -3,12 +3,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import combinations
 
 from stallscope.machines.fault import Fault, nearest
 from stallscope.machines.keys import RESERVED, size_text
 from stallscope.machines.model import Cache, Machine, Tlb
 
+MOST_LEVELS = 6  # on the way of one kind of access
+MOST_WAYS = 65536
+POLICY_WAYS = {"plru": 64, "srrip": 32}  # where a policy keeps all of a set's state in one word
 MOST_LINES = 1 << 26  # in a cache: what the simulator keeps in memory at most
 
 
@@ -20,6 +24,7 @@ def check(machine: Machine) -> None:
     for inner, outer in combinations(enumerate(machine.caches), 2):
         if _share(inner[1], outer[1]):
             _lines(inner[1], *outer)
+    _levels(machine)
     _inclusion(machine)
     if machine.caches and not any(cache.holds != "instructions" for cache in machine.caches):
         raise Fault(
@@ -41,12 +46,13 @@ def _share(a: Cache | Tlb, b: Cache | Tlb) -> bool:
     return "both" in (a.holds, b.holds) or a.holds == b.holds
 
 
+def _both(machine: Machine) -> list[tuple[str, Sequence[Cache | Tlb]]]:
+    return [("cache", machine.caches), ("tlb", machine.tlbs)]
+
+
 def _names(machine: Machine) -> None:
     seen: dict[str, str] = {}
-    parts: list[tuple[str, int, Cache | Tlb]] = [
-        *(("cache", index, cache) for index, cache in enumerate(machine.caches)),
-        *(("tlb", index, tlb) for index, tlb in enumerate(machine.tlbs)),
-    ]
+    parts = [(name, *part) for name, found in _both(machine) for part in enumerate(found)]
     for section, index, part in parts:
         name, path = part.name.lower(), (section, index, "name")
         if name in seen:
@@ -86,11 +92,13 @@ def _ways(index: int, cache: Cache, lines: int) -> None:
     path, given = ("cache", index, "ways"), f"{cache.name}.ways = {cache.ways}"
     if cache.ways > lines:
         raise Fault(
-            path, f"{given}: the cache has only {lines:,} lines", now=f"ways = {min(lines, 4096)}"
+            path,
+            f"{given}: the cache has only {lines:,} lines",
+            now=f"ways = {min(lines, MOST_WAYS)}",
         )
     if lines % cache.ways:
         fitting = min(
-            (ways for ways in range(1, min(lines, 4096) + 1) if lines % ways == 0),
+            (ways for ways in range(1, min(lines, MOST_WAYS) + 1) if lines % ways == 0),
             key=lambda ways: abs(ways - cache.ways),
         )
         raise Fault(
@@ -99,6 +107,13 @@ def _ways(index: int, cache: Cache, lines: int) -> None:
             "is not a whole number of sets",
             now=f"ways = {fitting}, or "
             f'size = "{size_text(lines // cache.ways * cache.ways * cache.line)}"',
+        )
+    if cache.ways > POLICY_WAYS.get(cache.policy, MOST_WAYS):
+        raise Fault(
+            path,
+            f"{given}: too many for {cache.policy}",
+            f"it takes at most {POLICY_WAYS[cache.policy]}",
+            'policy = "lru"',
         )
     if cache.policy == "plru" and not _power_of_two(cache.ways):
         raise Fault(
@@ -125,6 +140,18 @@ def _lines(inner: Cache, index: int, outer: Cache) -> None:
             "an exclusive cache is filled with the lines that leave the caches inside it",
             f"line = {inner.line}",
         )
+
+
+def _levels(machine: Machine) -> None:
+    for section, parts in _both(machine):
+        for kind in ("data", "instructions"):
+            way = [i for i, part in enumerate(parts) if part.holds in (kind, "both")]
+            if len(way) > MOST_LEVELS:
+                raise Fault(
+                    (section, way[MOST_LEVELS]),
+                    f"{kind}: {len(way)} levels of [[{section}]]",
+                    f"there can be {MOST_LEVELS}",
+                )
 
 
 def _inclusion(machine: Machine) -> None:

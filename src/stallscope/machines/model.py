@@ -75,6 +75,11 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
         del plain["name"], plain["description"]
         return plain
 
+    def document(self) -> dict[str, Any]:
+        """For programs: what the engine gets, with names and the digest."""
+        named = {"name": self.name, "description": self.description, "digest": self.digest()}
+        return {**named, **self.to_engine()}
+
     def digest(self) -> str:
         """Machines that behave alike have the same, whatever they are called."""
         encoded = msgspec.json.encode(self.to_engine(), order="sorted")
