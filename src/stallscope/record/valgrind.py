@@ -25,6 +25,7 @@ from stallscope.record.writer import Quality, RecordingWriter
 from stallscope.tables import schemas
 
 POLL_SECONDS = 0.05
+CLOSING_POLL_SECONDS = 0.002  # once the target has ended and only the ring has to be read
 FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 FROM_THE_KERNEL = 0x80  # si_code of a signal that the terminal sent: the target got it as well
 
@@ -104,6 +105,7 @@ def run_target(run: Run) -> int:
             pid = os.posix_spawn(command[0], command, os.environ, setsigmask=before)
             try:
                 recorder.start(pid)
+                _load_table_writers()
                 _watch(run, recorder, opening, pid, started, blocked)
             finally:
                 recorder.stop(abandon=True)
@@ -116,6 +118,12 @@ def run_target(run: Run) -> int:
     return run.status
 
 
+def _load_table_writers() -> None:
+    """A tenth of a second of imports, spent while the target runs rather than after it."""
+    import pyarrow.compute
+    import pyarrow.parquet  # noqa: F401
+
+
 def _watch(
     run: Run,
     recorder: _engine.Recorder,
@@ -126,7 +134,8 @@ def _watch(
 ) -> None:
     """Until the target and its children have ended, or somebody stops waiting for the latter."""
     while True:
-        info = signal.sigtimedwait(blocked, POLL_SECONDS)
+        patience = POLL_SECONDS if run.status is None else CLOSING_POLL_SECONDS
+        info = signal.sigtimedwait(blocked, patience)
         if info is not None and info.si_signo in FORWARDED:
             if run.status is not None:
                 return
