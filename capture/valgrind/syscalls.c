@@ -19,6 +19,11 @@
 #define FUTEX_WAIT_BITSET 9
 #define FUTEX_WAKE_BITSET 10
 
+/* Valgrind does not tell its tools how the program ends. */
+static Int exit_code = SS_ENDED_BY_SIGNAL;
+
+Int ss_exit_code(void) { return exit_code; }
+
 static Bool waits(UWord op) {
   op &= FUTEX_COMMAND_MASK;
   return op == FUTEX_WAIT || op == FUTEX_WAIT_BITSET || op == FUTEX_LOCK_PI;
@@ -53,7 +58,11 @@ static void before(ThreadId tid, UInt number, UWord* args, UInt count) {
     case __NR_execveat:
       before_exec(tid, (const HChar*)args[1]);
       break;
+    case __NR_exit_group:
+      exit_code = args[0] & 255;
+      break;
     case __NR_exit:
+      exit_code = args[0] & 255;
       sync_mark(tid, SS_SYNC_KIND_EXIT, ss_thread_joined_at(tid), args[0]);
       break;
     case __NR_clone:

@@ -82,9 +82,9 @@ static Bool request(ThreadId tid, UWord* args, UWord* result) {
   return ss_allocation_request(tid, args, result) || ss_measure_request(tid, args, result);
 }
 
-static void finish(Int exit_code) {
+static void finish(Int unused) {
   ss_threads_names();
-  ss_word fields[] = {exit_code & 255, ss_clock_ns()};
+  ss_word fields[] = {ss_exit_code(), ss_clock_ns()};
   ss_emit(SS_PROCESS_END, ss_current_thread(), fields, 2);
   ss_ring_end();
 }

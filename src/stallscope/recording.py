@@ -103,13 +103,14 @@ class _Recovered:
         self._totals, self._tables = self._found.target.tables(_engine.SymbolCache())
         self._left = dict(self._found.target.rows_left())
         life = self._found.target.life()
+        exited = life["ended"] and life["exit_code"] <= 255
         self.meta = msgspec.structs.replace(
             known,
             pid=life["pid"],
             forked=life["forked"],
             command=[meta.as_text(word) for word in life["command"]] or known.command,
-            ending="exit" if life["ended"] else "unknown",
-            exit_code=life["exit_code"] if life["ended"] else None,
+            ending="exit" if exited else "unknown",
+            exit_code=life["exit_code"] if exited else None,
             complete=False,
             allocations=life["allocations"],
             frees=life["frees"],

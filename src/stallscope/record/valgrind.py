@@ -175,7 +175,8 @@ def _facts(run: Run, process: _engine.Process, opening: Meta) -> Meta:
     run.waited |= {pid: status for pid, status in life["waited"] if not os.WIFSTOPPED(status)}
     is_root = Path(process.folder) == run.folder
     seconds = (life["ended_ns"] - life["started_ns"]) / 1e9 if life["ended"] else None
-    ending = "exec" if life["replaced"] else "exit" if life["ended"] else "killed"
+    exited = life["ended"] and life["exit_code"] <= 255  # else its parent knows the signal
+    ending = "exec" if life["replaced"] else "exit" if exited else "killed"
     return msgspec.structs.replace(
         opening,
         name=process.name,
@@ -185,7 +186,7 @@ def _facts(run: Run, process: _engine.Process, opening: Meta) -> Meta:
         pid=life["pid"],
         forked=life["forked"],
         ending=ending,
-        exit_code=life["exit_code"] if life["ended"] else None,
+        exit_code=life["exit_code"] if exited else None,
         complete=process.complete,
         counted=process.counted,
         trace=run.trace and process.stream_bytes > 0,
