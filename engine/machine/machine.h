@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+// A simulated memory hierarchy: caches, TLBs, prefetchers, page mapping. Counts and latencies, no
+// time: accesses come one after the other and each is finished before the next.
+//
+// By default it counts as cachegrind does. An outer level is looked up only when the level inside
+// it missed; caches allocate on writes; levels fill independently of each other. An access that
+// crosses lines is one access; when any of its lines misses, the access misses, and the whole
+// access is looked up at the next level. See docs/models/machine.md for what is left out.
+//
+// One thread drives a machine. It never fails once made.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "base/result.h"
+#include "machine/access.h"
+#include "machine/config.h"
+#include "machine/level.h"
+#include "machine/mapping.h"
+
+namespace stallscope::machine {
+
+class Machine {
+ public:
+  // One access of the program: `size` bytes (at least 1) at a virtual address. Inlined: an access
+  // to the settled line of its set costs a few instructions and calls nothing.
+  template <typename Probe>
+  void data(std::uint64_t address, std::uint32_t size, AccessKind kind, Probe& probe) {
+    access(data_, address, size, kind, probe);
+  }
+
+  // One fetch of `bytes` bytes of code, counted as one access.
+  template <typename Probe>
+  void fetch(std::uint64_t address, std::uint32_t bytes, Probe& probe) {
+    access(fetch_, address, bytes, AccessKind::fetch, probe);
+  }
+
+  // Accesses of one size and kind, in order: the same as data() for each.
+  template <typename Probe>
+  void data_batch(std::span<const std::uint64_t> addresses, std::uint32_t size, AccessKind kind,
+                  Probe& probe);
+
+  const MachineConfig& config() const { return config_; }
+  // `cache` and `tlb` are indices into the configuration.
+  Counters cache_counters(std::uint32_t cache) const;
+  Counters tlb_counters(std::uint32_t tlb) const;
+  void reset_counters();
+  // First bytes of the lines (virtual addresses) that a cache holds, in no particular order.
+  std::vector<std::uint64_t> resident(std::uint32_t cache) const;
+
+ private:
+  friend Result<std::unique_ptr<Machine>> make_machine(const MachineConfig& config);
+  explicit Machine(const MachineConfig& config);
+
+  struct Path {
+    Level* levels[kMaxLevels]{};
+    std::uint32_t depth = 0;
+    void add(Level* level) { levels[depth++] = level; }
+  };
+
+  // Where data or instructions enter. What the hot path reads stands first.
+  struct Port {
+    const std::uint64_t* settled;
+    std::uint64_t settled_mask;
+    const std::uint64_t* settled_pages = nullptr;  // nullptr: no TLB
+    std::uint64_t settled_pages_mask = 0;
+    std::uint32_t line_bits = 0;
+    std::uint32_t page_bits = 0;
+    std::uint64_t accesses[kKinds]{};
+    Path caches;
+    Path tlbs;
+  };
+
+  // One access, or one prefetch, on its way outwards.
+  struct Walk {
+    Path& path;
+    std::uint64_t address;  // that the program accessed
+    AccessKind kind;
+    Cause cause;
+    std::uint32_t start;        // depth at which it begins
+    std::uint32_t counted = 0;  // depths where the access is counted already
+    std::uint32_t missed = 0;   // depths where it is counted as a miss already
+    std::uint32_t noticed = 0;  // depths whose prefetchers have something to see
+    std::uint32_t served = 0;   // depth that had the last line found
+    bool writing = false;       // no level has taken the store yet
+    Level* holder = nullptr;    // cache that was just filled, and takes what an exclusive one has
+    std::uint64_t moving = kEmpty;  // victim on its way into the next, exclusive, level
+  };
+
+  template <typename Probe>
+  void access(Port& port, std::uint64_t address, std::uint32_t size, AccessKind kind, Probe& probe);
+  template <typename Probe>
+  void access_slowly(Port& port, std::uint64_t address, std::uint32_t size, AccessKind kind,
+                     Probe& probe);
+  template <typename Probe>
+  std::uint32_t translate(Port& port, std::uint64_t first, std::uint64_t last, AccessKind kind,
+                          Probe& probe);
+  template <typename Probe>
+  void walk_range(Walk& walk, std::uint64_t first, std::uint64_t last, Probe& probe);
+  template <typename Probe>
+  void walk_outwards(Walk& walk, std::uint64_t first, std::uint64_t last, Probe& probe);
+  template <typename Probe>
+  bool look_up(Walk& walk, std::uint32_t depth, std::uint64_t first, std::uint64_t last,
+               Probe& probe);
+  template <typename Probe>
+  bool look_up_line(Walk& walk, std::uint32_t depth, std::uint64_t virtual_line, Probe& probe);
+  template <typename Probe>
+  bool look_up_exclusive(Walk& walk, std::uint32_t depth, std::uint64_t virtual_line, Probe& probe);
+  template <typename Probe>
+  void miss(Walk& walk, std::uint32_t depth, std::uint64_t virtual_line, std::uint64_t victim,
+            Probe& probe);
+  template <typename Probe>
+  void move_in(Walk& walk, std::uint32_t depth, Probe& probe);
+  template <typename Probe>
+  void run_prefetchers(Walk& walk, std::uint32_t depth, Probe& probe);
+
+  // The caches inside `level` lose what it lost; whether one of them had it dirty.
+  static bool invalidate_inside(Level& level, std::uint64_t line);
+  // The nearest cache from `depth` outwards that has the address takes the dirty line.
+  static void write_back(Path& path, std::uint32_t depth, std::uint64_t physical);
+  bool leave(Walk& walk, std::uint32_t depth, std::uint64_t victim);
+  std::uint64_t physical_line(const Level& level, std::uint64_t virtual_line) const {
+    return mapping_.identity() ? virtual_line
+                               : mapping_.physical(level.address_of(virtual_line)) >> level.bits;
+  }
+  std::uint64_t virtual_address(const Level& level, std::uint64_t line) const {
+    return mapping_.virtual_of(level.address_of(line));
+  }
+  std::uint64_t last_byte(std::uint64_t address, std::uint32_t size) const {
+    const std::uint64_t last = address + size - 1;
+    return last < address ? ~std::uint64_t{0} : last;
+  }
+  void add_caches();
+  void add_tlbs();
+  void add_prefetchers();
+  static void open(Port& port, bool identity);
+
+  MachineConfig config_;
+  Mapping mapping_;
+  bool by_line_ = false;  // has an exclusive cache: lines of one access go their own ways
+  Port data_{}, fetch_{};
+  std::vector<std::unique_ptr<Level>> caches_, tlbs_;
+  std::vector<std::uint64_t> wanted_;  // by prefetchers, kept for its storage
+};
+
+// A machine of this configuration, or an error that names the first wrong value:
+// `L2.ways = 12: 1 MiB / 64 B / 12 ways is not a whole number of sets`.
+Result<std::unique_ptr<Machine>> make_machine(const MachineConfig& config);
+
+}  // namespace stallscope::machine
+
+#include "machine/walk.h"

@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: Apache-2.0
+// The way of an access through a machine. Included by machine.h only.
+#pragma once
+
+#include "machine/machine.h"
+
+namespace stallscope::machine {
+
+template <typename Probe>
+inline void Machine::access(Port& port, std::uint64_t address, std::uint32_t size, AccessKind kind,
+                            Probe& probe) {
+  ++port.accesses[static_cast<unsigned>(kind)];
+  const std::uint64_t line = address >> port.line_bits;
+  const std::uint64_t settled = port.settled[line & port.settled_mask];
+  // A settled tag equals the line's key, plus 1 when it is dirty; a store needs it dirty.
+  bool done = ((settled ^ key_of(line)) | !writes(kind)) == 1;
+  done &= (address + size - 1) >> port.line_bits == line;
+  if (port.settled_pages) {
+    const std::uint64_t page = address >> port.page_bits;
+    done &= port.settled_pages[page & port.settled_pages_mask] == key_of(page);
+  }
+  if (!done) [[unlikely]]
+    access_slowly(port, address, size, kind, probe);
+}
+
+template <typename Probe>
+[[gnu::noinline]] void Machine::access_slowly(Port& port, std::uint64_t address, std::uint32_t size,
+                                              AccessKind kind, Probe& probe) {
+  const std::uint64_t last = last_byte(address, size);
+  const std::uint32_t translation =
+      port.tlbs.depth ? translate(port, address, last, kind, probe) : 0;
+  Walk walk{port.caches, address, kind, Cause::demand, 0};
+  walk.counted = 1;  // by the port
+  walk.writing = writes(kind);
+  walk_range(walk, address, last, probe);
+  const std::uint32_t depth = walk.served;
+  if (depth == 0 && translation == 0) return;
+  // Where no cache holds this kind (no instruction cache, say) nothing is known, and nothing costs.
+  const bool memory = depth == port.caches.depth;
+  const std::uint32_t level =
+      memory ? static_cast<std::uint32_t>(caches_.size()) : port.caches.levels[depth]->index;
+  const std::uint32_t latency = !memory             ? port.caches.levels[depth]->latency
+                                : port.caches.depth ? config_.memory_latency
+                                                    : 0;
+  probe.on_access_done(Served{level, kind, latency + translation, translation, address});
+}
+
+// Cycles that the translation adds.
+template <typename Probe>
+std::uint32_t Machine::translate(Port& port, std::uint64_t first, std::uint64_t last,
+                                 AccessKind kind, Probe& probe) {
+  for (std::uint32_t depth = 0; depth < port.tlbs.depth; ++depth) {
+    Level& tlb = *port.tlbs.levels[depth];
+    if (depth > 0) ++tlb.counters.accesses[static_cast<unsigned>(kind)];
+    bool missed = false;
+    for (std::uint64_t page = first >> tlb.bits; page <= last >> tlb.bits; ++page) {
+      const std::uint64_t set = tlb.set_of(page);
+      const Touched touched = tlb.touch(set, key_of(page), 0);
+      tlb.settle(set, key_of(page));
+      if (touched.hit) continue;
+      ++tlb.counters.fills;
+      tlb.counters.evictions += touched.tag != kEmpty;
+      probe.on_translation_miss(
+          TranslationMiss{tlb.index, kind, !missed, tlb.address_of(page), first});
+      missed = true;
+    }
+    if (!missed) return depth == 0 ? 0 : tlb.latency;
+    ++tlb.counters.misses[static_cast<unsigned>(kind)];
+  }
+  return config_.page_walk_latency;
+}
+
+template <typename Probe>
+void Machine::walk_range(Walk& walk, std::uint64_t first, std::uint64_t last, Probe& probe) {
+  if (!by_line_) {
+    walk_outwards(walk, first, last, probe);
+  } else {
+    const std::uint32_t bits = walk.path.levels[walk.start]->bits;
+    const bool writing = walk.writing;
+    for (std::uint64_t line = first >> bits; line <= last >> bits; ++line) {
+      walk.writing = writing;
+      walk.holder = nullptr;
+      walk_outwards(walk, line << bits, line << bits, probe);
+    }
+  }
+  if (walk.noticed && walk.cause == Cause::demand)
+    for (std::uint32_t depth = 0; depth < walk.path.depth; ++depth)
+      if (walk.noticed >> depth & 1) run_prefetchers(walk, depth, probe);
+}
+
+template <typename Probe>
+void Machine::walk_outwards(Walk& walk, std::uint64_t first, std::uint64_t last, Probe& probe) {
+  Path& path = walk.path;
+  bool found = false;
+  std::uint32_t depth = walk.start;
+  for (; depth < path.depth && (!found || walk.writing); ++depth) {
+    const bool hit = look_up(walk, depth, first, last, probe);
+    if (walk.moving != kEmpty) move_in(walk, depth, probe);
+    if (hit && !found) {
+      found = true;
+      if (depth > walk.served) walk.served = depth;
+    }
+  }
+  if (!found) walk.served = path.depth;
+  for (; walk.moving != kEmpty && depth < path.depth; ++depth) move_in(walk, depth, probe);
+}
+
+// Whether the level has every line of the range.
+template <typename Probe>
+bool Machine::look_up(Walk& walk, std::uint32_t depth, std::uint64_t first, std::uint64_t last,
+                      Probe& probe) {
+  Level& level = *walk.path.levels[depth];
+  if (walk.cause == Cause::demand && !(walk.counted >> depth & 1)) {
+    walk.counted |= 1u << depth;
+    ++level.counters.accesses[static_cast<unsigned>(walk.kind)];
+  }
+  const bool allocates = level.write_allocate || walk.kind != AccessKind::store || !walk.writing;
+  bool hit = true;
+  for (std::uint64_t line = first >> level.bits; line <= last >> level.bits; ++line)
+    hit &= level.exclusive ? look_up_exclusive(walk, depth, line, probe)
+                           : look_up_line(walk, depth, line, probe);
+  // The store stays in the first cache that has the line and writes back.
+  if (walk.writing && level.write_back && (hit || (allocates && !level.exclusive)))
+    walk.writing = false;
+  return hit;
+}
+
+template <typename Probe>
+bool Machine::look_up_line(Walk& walk, std::uint32_t depth, std::uint64_t virtual_line,
+                           Probe& probe) {
+  Level& level = *walk.path.levels[depth];
+  const bool allocates = level.write_allocate || walk.kind != AccessKind::store || !walk.writing;
+  const bool prefetch = walk.cause == Cause::prefetch && depth == walk.start;
+  const std::uint64_t flags =
+      walk.writing && level.write_back ? kDirty : (prefetch ? kPrefetched : 0);
+  const std::uint64_t line = physical_line(level, virtual_line);
+  const std::uint64_t set = level.set_of(line);
+  const Touched touched =
+      allocates ? level.touch(set, key_of(line), flags) : level.look(set, key_of(line), flags);
+  if (touched.hit) {
+    level.settle(set, (touched.tag | flags) & ~kPrefetched);
+    if (touched.tag & kPrefetched) {
+      ++level.counters.prefetch_useful;
+      walk.noticed |= 1u << depth;
+    }
+    return true;
+  }
+  if (allocates) {
+    level.settle(set, level.fill_settles && !prefetch ? key_of(line) | flags : kEmpty);
+    ++(walk.cause == Cause::prefetch ? level.counters.prefetch_fills : level.counters.fills);
+  }
+  walk.holder = allocates ? &level : nullptr;
+  if (!level.prefetchers.empty()) walk.noticed |= 1u << depth;
+  miss(walk, depth, virtual_line, touched.tag, probe);
+  return false;
+}
+
+// A hit takes the line out and hands it, with its dirt, to the cache inside that was just filled.
+// Where none was (a store that does not allocate), the line stays.
+template <typename Probe>
+bool Machine::look_up_exclusive(Walk& walk, std::uint32_t depth, std::uint64_t virtual_line,
+                                Probe& probe) {
+  Level& level = *walk.path.levels[depth];
+  const std::uint64_t line = physical_line(level, virtual_line);
+  const std::uint64_t flags = walk.writing && level.write_back ? kDirty : 0;
+  const std::uint64_t tag =
+      walk.holder ? level.remove(line) : level.look(level.set_of(line), key_of(line), flags).tag;
+  if (tag == kEmpty) {
+    miss(walk, depth, virtual_line, kEmpty, probe);
+    return false;
+  }
+  if (walk.holder && tag & kDirty) walk.holder->mark(line, kDirty);
+  return true;
+}
+
+// Counts and reports a missing line, and sends the victim on.
+template <typename Probe>
+void Machine::miss(Walk& walk, std::uint32_t depth, std::uint64_t virtual_line,
+                   std::uint64_t victim, Probe& probe) {
+  Level& level = *walk.path.levels[depth];
+  const bool counted = walk.cause == Cause::demand && !(walk.missed >> depth & 1);
+  if (counted) {
+    walk.missed |= 1u << depth;
+    ++level.counters.misses[static_cast<unsigned>(walk.kind)];
+  }
+  const bool evicts = victim != kEmpty;
+  const bool dirty = evicts && leave(walk, depth, victim);
+  probe.on_miss(Miss{level.index, walk.kind, walk.cause, counted, dirty,
+                     level.address_of(virtual_line), walk.address,
+                     evicts ? virtual_address(level, line_of(victim)) : kNoVictim});
+}
+
+// What the level inside threw out comes into this one, if it is exclusive.
+template <typename Probe>
+void Machine::move_in(Walk& walk, std::uint32_t depth, Probe& probe) {
+  Level& level = *walk.path.levels[depth];
+  if (!level.exclusive) return;
+  const std::uint64_t moved = walk.moving;
+  walk.moving = kEmpty;
+  const std::uint64_t set = level.set_of(line_of(moved));
+  level.unsettle(set);
+  const Touched touched = level.touch(set, moved & ~kFlags, moved & kDirty);
+  if (touched.hit) return;
+  ++level.counters.fills;
+  if (touched.tag == kEmpty) return;
+  const bool dirty = leave(walk, depth, touched.tag);
+  probe.on_miss(Miss{level.index, walk.kind, Cause::moved, false, dirty,
+                     virtual_address(level, line_of(moved)), walk.address,
+                     virtual_address(level, line_of(touched.tag))});
+}
+
+template <typename Probe>
+void Machine::run_prefetchers(Walk& walk, std::uint32_t depth, Probe& probe) {
+  constexpr std::uint32_t kPageBits = 12;
+  Level& level = *walk.path.levels[depth];
+  const std::uint64_t line = walk.address >> level.bits;
+  wanted_.clear();
+  for (const auto& prefetcher : level.prefetchers) prefetcher->observe(line, wanted_);
+  for (std::size_t i = 0; i < wanted_.size(); ++i) {
+    const std::uint64_t address = level.address_of(wanted_[i]);
+    if ((address ^ walk.address) >> kPageBits) continue;
+    if (level.mark(physical_line(level, wanted_[i]), 0)) continue;
+    Walk ahead{walk.path, walk.address, walk.kind, Cause::prefetch, depth};
+    walk_range(ahead, address, address, probe);
+  }
+}
+
+template <typename Probe>
+void Machine::data_batch(std::span<const std::uint64_t> addresses, std::uint32_t size,
+                         AccessKind kind, Probe& probe) {
+  constexpr std::size_t kAhead = 12;
+  const Path& path = data_.caches;
+  for (std::size_t i = 0; i < addresses.size(); ++i) {
+    if (i + kAhead < addresses.size() && mapping_.identity())
+      for (std::uint32_t depth = 1; depth < path.depth; ++depth)
+        path.levels[depth]->prefetch_on_host(addresses[i + kAhead] >> path.levels[depth]->bits);
+    data(addresses[i], size, kind, probe);
+  }
+}
+
+}  // namespace stallscope::machine
