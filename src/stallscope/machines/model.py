@@ -73,7 +73,7 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
         """Lists, dictionaries, text and numbers: all that decides what a replay counts."""
         plain: dict[str, Any] = msgspec.to_builtins(self)
         del plain["name"], plain["description"]
-        return plain
+        return {**plain, "caches": list(plain["caches"]), "tlbs": list(plain["tlbs"])}
 
     def document(self) -> dict[str, Any]:
         """For programs: what the engine gets, with names and the digest."""

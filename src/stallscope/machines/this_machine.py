@@ -77,6 +77,8 @@ def _from_library() -> tuple[Cache, ...]:
             size, ways, line = (max(0, os.sysconf(number + n)) for n in range(3))
         except (OSError, ValueError):
             continue
+        if name == "L1I" and not ways:  # some C libraries leave it out; that of L1D is like it
+            ways = max(0, os.sysconf(number + 4))
         if size:
             holds = {"I": "instructions", "D": "data"}.get(name[-1], "both")
             caches.append(_cache(int(name[1]), holds, size, ways, line))

@@ -6,8 +6,6 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import msgspec
-
 from stallscope.machines.keys import SECTIONS, Key, size_text
 from stallscope.machines.model import Machine
 
@@ -30,6 +28,5 @@ def _value(key: Key, value: Any) -> str:
     if key.kind == "size":
         text = size_text(value)
         return text if text.isdigit() else f'"{text}"'
-    # JSON's strings are TOML's, but for DEL, which TOML wants escaped.
-    encoded = json.dumps(value) if isinstance(value, str) else msgspec.json.encode(value).decode()
-    return encoded.replace("\x7f", "\\u007f")
+    # JSON's strings are TOML's, but for pairs of surrogates and DEL, which TOML wants escaped.
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -72,7 +72,7 @@ def _caches(machine: Machine) -> Table:
 def _notes(cache: Cache) -> list[str]:
     notes = [] if cache.inclusion == "neither" else [cache.inclusion]
     if not cache.write_allocate:
-        notes.append("no write-allocate")
+        notes.append("no allocate")
     if not cache.write_back:
         notes.append("write-through")
     return notes
