@@ -5,6 +5,7 @@ NB_MODULE(_engine, m) {
   m.doc() = "Stallscope's native engine.";
   stallscope::bind_errors(m);
   stallscope::bind_session(m);
+  stallscope::bind_replay(m);
   stallscope::bind_stream(m);
   stallscope::bind_code(m);
   stallscope::bind_symbols(m);

@@ -181,6 +181,16 @@ EVICTION = Table(
         Column("count", "u64", "how often"),
     ),
 )
+SAMPLE = Table(
+    "sample",
+    "samples of one event, as a PMU would take them; each stands for `period` events",
+    (
+        Column("bucket", "u32", "what was accessed"),
+        Column("victim", "u32", "bucket of the line thrown out; null when none was", none=NONE32),
+        Column("operation", "u32", "by which memory operation"),
+        Column("latency", "u32", "of the access", "cycles"),
+    ),
+)
 TABLES = (THREAD, MODULE, BLOCK, OPERATION, SITE, OBJECT, EVENT, QUALITY)
 # Made by a replay through a machine, kept below results/.
-RESULTS = (LEVEL, BUCKET, MISS, EVICTION)
+RESULTS = (LEVEL, BUCKET, MISS, EVICTION, SAMPLE)

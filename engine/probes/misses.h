@@ -4,6 +4,7 @@
 // by operation.
 #pragma once
 
+#include <bit>
 #include <cstdint>
 #include <unordered_map>
 #include <vector>
@@ -13,22 +14,23 @@
 
 namespace stallscope::probes {
 
-inline constexpr unsigned kMaxLevels = 8;
+inline constexpr unsigned kMaxLevels = 12;  // caches and TLBs of one machine
 
 class Misses {
  public:
   Misses(Buckets& buckets, unsigned levels, bool evictions)
       : buckets_(buckets), levels_(levels), evictions_(evictions) {}
 
-  // An access by `operation` that missed the first `missed` levels and took `latency` cycles.
-  BucketId miss(std::uint64_t address, std::uint32_t operation, unsigned missed,
-                std::uint32_t latency) {
-    const BucketId bucket = buckets_.find(address);
+  // An access by `operation` to something in `bucket` that missed the levels in `missed` (a bit
+  // each). The cycles of data and of translation go to the last level of each that was missed.
+  void miss(BucketId bucket, std::uint32_t operation, std::uint32_t missed) {
     Counts& counts = counts_of(bucket, operation);
-    for (unsigned level = 0; level < missed; ++level) ++counts.misses[level];
-    counts.latency[missed - 1] += latency;
-    return bucket;
+    for (; missed; missed &= missed - 1) ++counts.misses[std::countr_zero(missed)];
   }
+  void wait(BucketId bucket, std::uint32_t operation, unsigned level, std::uint32_t cycles) {
+    counts_of(bucket, operation).latency[level] += cycles;
+  }
+  BucketId bucket_of(std::uint64_t address) { return buckets_.find(address); }
   // A line of the bucket that `victim` lies in was thrown out of `level` for one of `culprit`.
   void evict(unsigned level, std::uint64_t victim, BucketId culprit, std::uint32_t operation);
 
