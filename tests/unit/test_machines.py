@@ -257,8 +257,6 @@ def test_a_missing_key_is_asked_for_at_its_table() -> None:
         ('"DTLB"', '"L2"', 17, "L2 is the name of [[cache]] number 2 already"),
         ('name = "L2"', 'name = "prefetch"', 11, "prefetch is no name for a cache"),
         ('holds = "data"', 'inclusion = "exclusive"', 5, "there is no cache inside it"),
-        ("ways = 8\n", 'ways = 1\npolicy = "plru"\n', 0, ""),
-        ('"32K"', '"48K"\npolicy = "plru"', 0, ""),
         ("entries = 64", 'entries = 64\npage = "5K"', 19, "DTLB.page = 5K: not a power of two"),
         ("entries = 64", "entries = 64\nways = 65", 19, "the TLB has only 64 entries"),
         ("entries = 64", "entries = 64\nways = 6", 19, "64 entries / 6 ways"),
@@ -268,12 +266,8 @@ def test_a_missing_key_is_asked_for_at_its_table() -> None:
 def test_an_impossible_geometry_is_refused_where_it_stands(
     old: str, new: str, line: int, words: str
 ) -> None:
-    if not line:  # these are possible
-        assert machines.parse(SMALL.replace(old, new, 1), "my.toml")
-        return
     error = changed(old, new)
-    near = {line, line - 1} if "smaller than the line" in words or "L2.line" in words else {line}
-    assert any(error.what.startswith(f"my.toml, line {n}: ") for n in near), error.what
+    assert error.what.startswith(f"my.toml, line {line}: "), error.what
     assert words in error.what
 
 
@@ -631,7 +625,7 @@ def test_a_fully_associative_cache_of_a_host_has_its_ways_from_its_sets() -> Non
     assert (cache.ways, cache.sets) == (64, 1)
 
 
-# As `getconf -a` gives them: size, ways and line of L1I, L1D, L2 and L3, whose numbers begin at 185.
+# As `getconf -a` gives them: size, ways and line of L1I, L1D, L2, L3, from number 185 on.
 DESKTOP = (32768, 0, 64, 49152, 12, 64, 2 << 20, 16, 64, 36 << 20, 12, 64)
 CLOUD = (32768, 0, 64, 32768, 8, 64, 1 << 20, 8, 64, 320 << 20, 0, 64)
 
@@ -645,7 +639,7 @@ def library(monkeypatch: pytest.MonkeyPatch, told: tuple[int, ...]) -> None:
 def test_without_the_kernels_tables_the_c_library_is_asked(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    library(monkeypatch, DESKTOP[:1] + (8,) + DESKTOP[2:])
+    library(monkeypatch, (*DESKTOP[:1], 8, *DESKTOP[2:]))
     machine = machines.host()
     assert shape(machine, "L1I") == (32768, 8, 64, 4)
     assert shape(machine, "L1D") == (49152, 12, 64, 4)
@@ -655,7 +649,7 @@ def test_without_the_kernels_tables_the_c_library_is_asked(
 def test_ways_of_instructions_that_the_c_library_leaves_out_are_those_of_data(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    library(monkeypatch, DESKTOP[:3] + (49152, 8) + DESKTOP[5:])
+    library(monkeypatch, (*DESKTOP[:3], 49152, 8, *DESKTOP[5:]))
     assert shape(machines.host(), "L1I")[:2] == (32768, 8)
 
 

@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every key that a machine file may have: the only list. Reading, errors, --toml and docs use it.
-
-`python -m stallscope.machines.keys` prints the tables of docs/machines.md.
-"""
+"""Every key that a machine file may have: the only list. Reading, errors, --toml, docs use it."""
 
 from __future__ import annotations
 
@@ -217,7 +214,7 @@ def section(name: str) -> Section:
 
 
 def tables() -> str:
-    """The keys as Markdown."""
+    """The keys as Markdown: the tables of docs/machines.md, which a test compares."""
     parts = []
     for part in SECTIONS:
         parts += [f"### {part.title if part.name else 'Before the first header'}", ""]
@@ -229,7 +226,3 @@ def tables() -> str:
             parts.append(f"| `{key.name}` | {value} | {key.default_text()} | {key.meaning} |")
         parts.append("")
     return "\n".join(parts)
-
-
-if __name__ == "__main__":
-    print(tables())
