@@ -282,7 +282,13 @@ def test_outer_parts_fit_the_inner_ones() -> None:
     outer = '\n[[cache]]\nname = "L3"\nsize = "8M"\nways = 16\nlatency = 50\n'
     assert machines.parse(SMALL + outer + 'inclusion = "exclusive"\n', "my.toml")
     error = refusal(SMALL + outer + 'inclusion = "exclusive"\nline = 128\n')
-    assert "L3.line = 128: L1D inside it has 64" in error.what
+    assert "L3.line = 128: L2 inside it has 64" in error.what
+    wide = SMALL.replace("ways = 16 ", "ways = 16\nline = 128 ")
+    assert machines.parse(wide + outer + 'inclusion = "exclusive"\nline = 128\n', "my.toml")
+    through = SMALL.replace("ways = 16 ", "ways = 16\nwrite_back = false ")
+    error = refusal(through + outer + 'inclusion = "exclusive"\n')
+    assert "L3.inclusion" in error.what
+    assert "L2 inside it does not write back" in error.what
     second = '\n[[tlb]]\nname = "STLB"\nentries = 128\npage = "2K"\n'
     assert "STLB.page = 2K: smaller than the page of DTLB" in refusal(SMALL + second).what
 
@@ -314,6 +320,9 @@ def test_a_prefetcher_names_a_cache_that_there_is() -> None:
     error = refusal(SMALL + '[prefetch]\nkind = "stream"\ncache = "L3"\n')
     assert error.what.startswith('my.toml, line 21: prefetch.cache = "L3": there is no such cache')
     assert error.why == "there is: L1D, L2"
+    last = '\n[[cache]]\nname = "L3"\nsize = "8M"\nways = 16\nlatency = 50\n'
+    victim = last + 'inclusion = "exclusive"\n[prefetch]\nkind = "stream"\ncache = "l3"\n'
+    assert 'prefetch.cache = "L3": it is exclusive' in refusal(SMALL + victim).what
 
 
 @pytest.mark.parametrize(

@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import combinations
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
 
 from stallscope.machines.fault import Fault, nearest
 from stallscope.machines.keys import RESERVED, size_text
@@ -21,9 +21,8 @@ def check(machine: Machine) -> None:
     _names(machine)
     for index, cache in enumerate(machine.caches):
         _cache(index, cache)
-    for inner, outer in combinations(enumerate(machine.caches), 2):
-        if _share(inner[1], outer[1]):
-            _lines(inner[1], *outer)
+    for inner, index, outer in _neighbours(machine.caches):
+        _lines(inner, index, outer)
     _levels(machine)
     _inclusion(machine)
     if machine.caches and not any(cache.holds != "instructions" for cache in machine.caches):
@@ -124,6 +123,14 @@ def _ways(index: int, cache: Cache, lines: int) -> None:
         )
 
 
+def _neighbours(caches: Sequence[Cache]) -> Iterator[tuple[Cache, int, Cache]]:
+    """Each cache with the one next to it on the way to the core, of data and of instructions."""
+    for kind in ("data", "instructions"):
+        way = [(i, cache) for i, cache in enumerate(caches) if cache.holds in (kind, "both")]
+        for (_, inner), (index, outer) in pairwise(way):
+            yield inner, index, outer
+
+
 def _lines(inner: Cache, index: int, outer: Cache) -> None:
     if outer.line < inner.line:
         raise Fault(
@@ -137,8 +144,15 @@ def _lines(inner: Cache, index: int, outer: Cache) -> None:
         raise Fault(
             ("cache", index, "line"),
             f"{outer.name}.line = {outer.line}: {inner.name} inside it has {inner.line}",
-            "an exclusive cache is filled with the lines that leave the caches inside it",
+            "an exclusive cache is filled with the lines that leave the cache inside it",
             f"line = {inner.line}",
+        )
+    if outer.inclusion == "exclusive" and not inner.write_back:
+        raise Fault(
+            ("cache", index, "inclusion"),
+            f'{outer.name}.inclusion = "exclusive": {inner.name} inside it does not write back',
+            "a line that was written to moves inwards and would be lost there",
+            'inclusion = "neither"',
         )
 
 
@@ -213,4 +227,10 @@ def _prefetcher(machine: Machine) -> None:
             f'prefetch.cache = "{prefetcher.cache}": there is no such cache for data',
             f"there is: {', '.join(names)}",
             nearest(prefetcher.cache, names),
+        )
+    if any(c.name == prefetcher.cache and c.inclusion == "exclusive" for c in machine.caches):
+        raise Fault(
+            ("prefetch", "cache"),
+            f'prefetch.cache = "{prefetcher.cache}": it is exclusive',
+            "an exclusive cache takes only what leaves the cache inside it",
         )
