@@ -106,7 +106,7 @@ class Key:
         if self.default is REQUIRED:
             return "required"
         if self.default is None:
-            return "see below"
+            return "see meaning"
         if isinstance(self.default, bool):
             return str(self.default).lower()
         return size_text(self.default) if self.kind == "size" else str(self.default)
