@@ -13,7 +13,7 @@ from stallscope.cli.options import csv_option, json_option, limit_option, record
 @json_option
 @csv_option
 @limit_option
-def command(recording: str | None, as_json: bool, as_csv: bool, limit: int) -> None:
+def command(recording: str | None, as_json: bool, as_csv: bool, limit: int | None) -> None:
     """What was run, how it ended, and how much it did.
 
     Totals cover the whole process tree. RECORDING left out means the newest here.
@@ -34,4 +34,4 @@ def command(recording: str | None, as_json: bool, as_csv: bool, limit: int) -> N
 
         from stallscope.views.terminal.info import show
 
-        show(result, Console(highlight=False), limit)
+        show(result, Console(highlight=False), 20 if limit is None else limit)

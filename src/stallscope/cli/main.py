@@ -22,6 +22,12 @@ QUESTIONS: dict[str, dict[str, str]] = {
         "info": "what was run, how it ended, how much it did",
         "machines": "the machines that can be simulated, or one of them",
     },
+    "Which data misses": {
+        "objects": "the variables and heap blocks that miss the caches",
+        "functions": "the functions that miss",
+        "lines": "the lines that miss",
+        "evictions": "who throws whom out of the caches",
+    },
     "See that all is well": {
         "doctor": "what works on this machine, why not, and what to do about it",
         "verify": "check a recording against its own invariants",

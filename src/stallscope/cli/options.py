@@ -56,5 +56,7 @@ def csv_option(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def limit_option(function: Callable[..., Any]) -> Callable[..., Any]:
     return click.option(
-        "--limit", type=click.IntRange(min=0), default=20, help="Rows to show; 0 for all."
+        "--limit",
+        type=click.IntRange(min=0),
+        help="Rows to show; 0 for all [20; all with --json and --csv].",
     )(function)

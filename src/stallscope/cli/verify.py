@@ -13,7 +13,7 @@ from stallscope.cli.options import csv_option, json_option, limit_option, record
 @json_option
 @csv_option
 @limit_option
-def command(recording: str | None, as_json: bool, as_csv: bool, limit: int) -> int:
+def command(recording: str | None, as_json: bool, as_csv: bool, limit: int | None) -> int:
     """Check a recording against its own invariants: exit status 1 when one is broken.
 
     Reads everything: checksums, every record of every stream, tables against stream.
@@ -34,5 +34,5 @@ def command(recording: str | None, as_json: bool, as_csv: bool, limit: int) -> i
 
         from stallscope.views.terminal.verify import show
 
-        show(verdict, Console(highlight=False), limit)
+        show(verdict, Console(highlight=False), 20 if limit is None else limit)
     return 1 if verdict.errors else 0

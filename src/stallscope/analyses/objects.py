@@ -1,0 +1,255 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which data misses: exact and sampled misses and latency by stat bucket, function and line."""
+
+from __future__ import annotations
+
+import collections
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from stallscope.analyses.sites import DEPTH, site_names
+from stallscope.errors import StallscopeError
+
+if TYPE_CHECKING:
+    from stallscope.results import Replay
+
+
+@dataclass(frozen=True)
+class LevelRow:
+    level: str
+    kind: str  # cache or tlb
+    accesses: int
+    misses: int
+    hit_ratio: float
+    evictions: int
+
+
+@dataclass(frozen=True)
+class ObjectRow:
+    object: str
+    kind: str
+    type: str
+    site: int | None
+    blocks: int
+    bytes: int
+    misses: int
+    sampled: int
+    share: float
+    sampled_share: float
+    latency: int  # cycles of all accesses that missed the first level or the TLB
+    latency_share: float
+    latency_per_miss: float
+
+
+@dataclass(frozen=True)
+class PlaceRow:
+    function: str
+    file: str
+    line: int | None
+    misses: int
+    sampled: int
+    share: float
+    sampled_share: float
+    latency: int
+    latency_share: float
+
+
+@dataclass(frozen=True)
+class Objects:
+    recording: str
+    machine: str
+    level: str  # whose misses are counted
+    misses: int
+    samples: int
+    period: int  # events a sample stands for
+    seed: int
+    average_latency: float  # of an access that missed the first level
+    levels: list[LevelRow]
+    rows: list[ObjectRow]
+
+
+@dataclass(frozen=True)
+class Places:
+    """Functions or lines, by the misses that their accesses cause."""
+
+    recording: str
+    machine: str
+    level: str
+    misses: int
+    samples: int
+    levels: list[LevelRow]
+    rows: list[PlaceRow]
+
+
+@dataclass(frozen=True)
+class _Count:
+    bucket: int
+    operation: int
+    misses: int
+    latency: int
+
+
+class MissView:
+    """The tables of one replay, with names."""
+
+    def __init__(self, replay: Replay, depth: int = DEPTH, wrappers: Sequence[str] = ()) -> None:
+        self.replay = replay
+        self.levels = replay.table("level").to_pylist()
+        self.event = replay.result.sample_level
+        self.buckets = replay.table("bucket").to_pylist()
+        self.sites = site_names(replay.recording.table("site"), depth, wrappers)
+        operations = replay.recording.table("operation")
+        names = ("operation", "function", "file", "line")
+        self.places = {
+            row["operation"]: (row["function"], row["file"], row["line"])
+            for row in operations.select(names).to_pylist()
+        }
+        self.samples = replay.table("sample").to_pylist()
+
+    def name(self, bucket: int) -> str:
+        row = self.buckets[bucket]
+        if row["kind"] == "heap":
+            return self.sites.get(row["site"], f"site {row['site']}")
+        if row["kind"] == "stack":
+            return "<stack>"
+        if row["kind"] == "mapping":
+            return row["name"] or "<anonymous memory>"
+        return str(row["name"])
+
+    def counts(self) -> list[_Count]:
+        """One entry for each bucket and operation: misses of the event's level, all latency."""
+        found: dict[tuple[int, int], list[int]] = {}
+        for row in self.replay.table("miss").to_pylist():
+            entry = found.setdefault((row["bucket"], row["operation"]), [0, 0])
+            entry[0] += row["misses"] if row["level"] == self.event else 0
+            entry[1] += row["latency"]
+        return [_Count(*key, *value) for key, value in found.items()]
+
+    def level_rows(self) -> list[LevelRow]:
+        return [
+            LevelRow(
+                row["name"],
+                row["kind"],
+                row["accesses"],
+                row["misses"],
+                1 - row["misses"] / row["accesses"] if row["accesses"] else 0.0,
+                row["evictions"],
+            )
+            for row in self.levels
+        ]
+
+    def grouped(
+        self, by: Callable[[int, int], Hashable], keep: Callable[[int, int], bool]
+    ) -> dict[Any, list[int]]:
+        """[misses, sampled, latency] for each value of by(bucket, operation)."""
+        groups: dict[Any, list[int]] = collections.defaultdict(lambda: [0, 0, 0])
+        for count in self.counts():
+            if keep(count.bucket, count.operation):
+                group = groups[by(count.bucket, count.operation)]
+                group[0] += count.misses
+                group[2] += count.latency
+        for sample in self.samples:
+            if keep(sample["bucket"], sample["operation"]):
+                groups[by(sample["bucket"], sample["operation"])][1] += 1
+        return groups
+
+
+def objects(view: MissView, function: str | None = None) -> Objects:
+    """Stat buckets by latency; of one function's accesses when it is given."""
+
+    def keep(bucket: int, operation: int) -> bool:
+        return function is None or view.places.get(operation, ("",))[0] == function
+
+    groups = view.grouped(lambda bucket, _: (view.name(bucket), view.buckets[bucket]["kind"]), keep)
+    if function is not None and not groups:
+        raise StallscopeError(f"no access of a function {function} missed")
+    misses, samples, latency = (sum(group[i] for group in groups.values()) for i in range(3))
+    facts = _bucket_facts(view)
+    rows = [
+        ObjectRow(
+            object=name,
+            kind=kind,
+            **facts[name, kind],
+            misses=missed,
+            sampled=sampled,
+            share=_ratio(missed, misses),
+            sampled_share=_ratio(sampled, samples),
+            latency=cycles,
+            latency_share=_ratio(cycles, latency),
+            latency_per_miss=_ratio(cycles, missed),
+        )
+        for (name, kind), (missed, sampled, cycles) in groups.items()
+    ]
+    rows.sort(key=lambda row: (-row.latency, -row.misses, row.object))
+    result = view.replay.result
+    return Objects(
+        recording=str(view.replay.recording.path),
+        machine=result.machine_name,
+        level=view.levels[view.event]["name"],
+        misses=misses,
+        samples=samples,
+        period=result.sample_period,
+        seed=result.probe.seed,
+        average_latency=_ratio(latency, misses),
+        levels=view.level_rows(),
+        rows=rows,
+    )
+
+
+def places(view: MissView, *, by_line: bool, object_name: str | None = None) -> Places:
+    """Functions or lines by latency; of the accesses to one object when it is given."""
+
+    def keep(bucket: int, _: int) -> bool:
+        return object_name is None or view.name(bucket) == object_name
+
+    def by(_: int, operation: int) -> tuple[str, str, int | None]:
+        name, file, line = view.places.get(operation, ("?", "", None))
+        return (name, file, line if by_line else None)
+
+    groups = view.grouped(by, keep)
+    if object_name is not None and not groups:
+        raise StallscopeError(
+            f"no object is called {object_name}", now="stallscope objects, and copy a name"
+        )
+    misses, samples, latency = (sum(group[i] for group in groups.values()) for i in range(3))
+    rows = [
+        PlaceRow(
+            function=place[0],
+            file=place[1],
+            line=place[2],
+            misses=missed,
+            sampled=sampled,
+            share=_ratio(missed, misses),
+            sampled_share=_ratio(sampled, samples),
+            latency=cycles,
+            latency_share=_ratio(cycles, latency),
+        )
+        for place, (missed, sampled, cycles) in groups.items()
+    ]
+    rows.sort(key=lambda row: (-row.latency, -row.misses, row.function, row.line or 0))
+    return Places(
+        str(view.replay.recording.path),
+        view.replay.result.machine_name,
+        view.levels[view.event]["name"],
+        misses,
+        samples,
+        view.level_rows(),
+        rows,
+    )
+
+
+def _bucket_facts(view: MissView) -> dict[tuple[str, str], dict[str, Any]]:
+    facts: dict[tuple[str, str], dict[str, Any]] = {}
+    for number, row in enumerate(view.buckets):
+        key = (view.name(number), row["kind"])
+        known = facts.setdefault(
+            key, {"type": row["type"], "site": row["site"], "blocks": 0, "bytes": 0}
+        )
+        known["blocks"] += row["blocks"]
+        known["bytes"] += row["bytes"]
+    return facts
+
+
+def _ratio(part: float, whole: float) -> float:
+    return part / whole if whole else 0.0

@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the verbs that look at misses share: which machine, which event, how sampled."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from stallscope.analyses.objects import MissView
+
+
+def machine_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    for option in (
+        click.option("--machine", metavar="NAME|FILE", help="Simulate this machine [as recorded]."),
+        click.option(
+            "--event", metavar="LEVEL", help="Count and sample misses of this level [L1D]."
+        ),
+        click.option("--period", type=click.IntRange(min=0), default=0, help="Misses a sample."),
+        click.option("--seed", type=click.IntRange(min=0), default=1, help="Of the sampling."),
+        click.option(
+            "--depth", type=click.IntRange(1, 16), default=3, help="Functions in a site's name."
+        ),
+        click.option(
+            "--wrapper", multiple=True, metavar="FUNC", help="Skip this function in sites."
+        ),
+    ):
+        function = option(function)
+    return function
+
+
+def view_of(
+    recording: str | None,
+    *,
+    machine: str | None,
+    event: str | None,
+    period: int,
+    seed: int,
+    depth: int,
+    wrapper: tuple[str, ...],
+    evictions: bool = False,
+) -> MissView:
+    from stallscope import machines, results
+    from stallscope.analyses.objects import MissView
+    from stallscope.recording import open_recording
+
+    opened = open_recording(recording)
+    name = machine or (opened.meta.machine if opened.meta.machine != "none" else "default")
+    probe = results.Probe(evictions=evictions, event=event, period=period, seed=seed)
+    return MissView(results.replay(opened, machines.load(name), name, probe), depth, wrapper)
+
+
+def show(
+    verb: str,
+    result: Any,
+    draw: Callable[..., None],
+    as_json: bool,
+    as_csv: bool,
+    limit: int | None,
+) -> None:
+    import msgspec
+
+    from stallscope.views import document
+
+    if as_json:
+        body = msgspec.to_builtins(result)
+        body["rows"] = body["rows"][: limit or None] if limit else body["rows"]
+        document.print_json(verb, body)
+    elif as_csv:
+        document.print_csv([msgspec.to_builtins(row) for row in result.rows[: limit or None]])
+    else:
+        from rich.console import Console
+
+        draw(result, Console(highlight=False), 20 if limit is None else limit)

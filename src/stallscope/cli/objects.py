@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: Apache-2.0
+"""stallscope objects"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from stallscope.cli.machine_options import machine_options, show, view_of
+from stallscope.cli.options import csv_option, json_option, limit_option, recording_argument
+
+
+@click.command("objects")
+@recording_argument
+@click.option("--object", "object_name", metavar="NAME", help="The lines that miss on this object.")
+@click.option("--function", metavar="FUNC", help="The objects that this function misses on.")
+@machine_options
+@json_option
+@csv_option
+@limit_option
+def command(
+    recording: str | None,
+    object_name: str | None,
+    function: str | None,
+    as_json: bool,
+    as_csv: bool,
+    limit: int | None,
+    **options: Any,
+) -> None:
+    """Which variables and heap blocks miss the caches, ordered by the time they cost."""
+    from stallscope.analyses.objects import objects, places
+    from stallscope.views.terminal.objects import show_objects, show_places
+
+    view = view_of(recording, **options)
+    if object_name is not None:
+        lines = places(view, by_line=True, object_name=object_name)
+        show("objects", lines, show_places, as_json, as_csv, limit)
+    else:
+        show("objects", objects(view, function), show_objects, as_json, as_csv, limit)

@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The result store: what a machine made of a recording, computed once and kept below results/.
+
+A result's key is a hash of recording, machine, probe and version, so that nothing is computed
+twice and nothing stale is read.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from stallscope import __version__, _engine, meta, tables
+from stallscope.errors import StallscopeError
+from stallscope.machines import Machine
+from stallscope.recording import STREAM, Recording
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+FOLDER = "results"
+NAME = "result.json"
+# Later ones hide earlier ones where they overlap.
+STILL = ("mapping", "stack", "global")
+
+
+class Probe(msgspec.Struct, frozen=True):
+    """What is counted and sampled while a machine runs."""
+
+    evictions: bool = False
+    event: str | None = None  # level whose misses are sampled; the first data cache
+    period: int = 0  # 0: so that a run gives at least 10,000 samples
+    seed: int = 1
+
+
+class Result(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """result.json: what was run through which machine, and the files that came out."""
+
+    stallscope: str
+    recording: str  # checksum of its meta.json
+    machine: dict[str, Any]
+    machine_name: str
+    probe: Probe
+    instructions: int
+    accesses: int
+    sample_period: int
+    sample_events: int
+    sample_level: int
+    files: dict[str, meta.File]
+
+
+class Replay:
+    """One recording on one machine: tables level, bucket, miss, eviction and sample."""
+
+    def __init__(self, recording: Recording, folder: Path) -> None:
+        self.recording = recording
+        self.folder = folder
+        self.result = msgspec.json.decode((folder / NAME).read_bytes(), type=Result)
+
+    def table(self, name: str) -> pa.Table:
+        path = self.folder / f"{name}.parquet"
+        if meta.digest(path) != self.result.files[path.name]:
+            raise StallscopeError(f"{path} is damaged", "its checksum does not fit", "delete it")
+        return tables.read(path, name)
+
+
+def key(recording: Recording, machine: Machine, probe: Probe) -> str:
+    parts = (recording.meta.checksum, machine.digest(), msgspec.json.encode(probe), __version__)
+    return hashlib.sha256(repr(parts).encode()).hexdigest()[:20]
+
+
+def replay(recording: Recording, machine: Machine, machine_name: str, probe: Probe) -> Replay:
+    """The result for this recording, machine and probe: kept, or by replaying the trace."""
+    folder = recording.path / FOLDER / key(recording, machine, probe)
+    if not (folder / NAME).exists():
+        _compute(recording, machine, machine_name, probe, folder)
+    return Replay(recording, folder)
+
+
+def _compute(
+    recording: Recording, machine: Machine, machine_name: str, probe: Probe, folder: Path
+) -> None:
+    if not recording.meta.trace:
+        raise StallscopeError(
+            f"{recording.path.name} has no trace to replay",
+            "it was recorded without --trace",
+            "stallscope record --trace -- PROGRAM",
+        )
+    options = {
+        "evictions": probe.evictions,
+        "event": event_number(machine, probe.event),
+        "period": probe.period,
+        "seed": probe.seed,
+    }
+    stream = str(recording.path / STREAM)
+    try:
+        found = _engine.replay(stream, machine.to_engine(), options, list(_placed(recording)))
+    except _engine.EngineError as error:
+        raise StallscopeError(*error.args) from error
+    store(recording, machine, machine_name, probe, found, folder)
+
+
+def store(
+    recording: Recording,
+    machine: Machine,
+    machine_name: str,
+    probe: Probe,
+    found: dict[str, Any],
+    folder: Path,
+) -> None:
+    """Writes a result in one step: a folder that is there is whole."""
+    folder.parent.mkdir(exist_ok=True, mode=0o700)
+    fresh = Path(tempfile.mkdtemp(prefix="new-", dir=folder.parent))
+    try:
+        files = {}
+        for name, columns in found["tables"].items():
+            writer = tables.TableWriter(fresh / f"{name}.parquet", name)
+            writer.append(tables.to_arrow(name, columns))
+            writer.close()
+            files[writer.path.name] = meta.digest(writer.path)
+        numbers = ("instructions", "accesses", "sample_period", "sample_events", "sample_level")
+        result = Result(
+            stallscope=__version__,
+            recording=recording.meta.checksum,
+            machine=machine.to_engine(),
+            machine_name=machine_name,
+            probe=probe,
+            files=files,
+            **{name: found[name] for name in numbers},
+        )
+        (fresh / NAME).write_bytes(msgspec.json.format(msgspec.json.encode(result), indent=1))
+        fresh.rename(folder)
+    except OSError:
+        shutil.rmtree(fresh, ignore_errors=True)
+        if not (folder / NAME).exists():  # else somebody else was faster
+            raise
+
+
+def event_number(machine: Machine, name: str | None) -> int:
+    """The engine's number of a level: caches in order, then TLBs; -1 for the first data cache."""
+    if name is None:
+        return -1
+    described = machine.to_engine()
+    names = [level["name"] for level in (*described["caches"], *described["tlbs"])]
+    lower = [level.lower() for level in names]
+    if name.lower() not in lower:
+        raise StallscopeError(
+            f"the machine has no level {name}",
+            f"it has: {', '.join(names)}",
+            f"--event {names[-1]}",
+        )
+    return lower.index(name.lower())
+
+
+def _placed(recording: Recording) -> Iterator[tuple[str, str, str, int, int]]:
+    rows = recording.table("object").select(["kind", "name", "type", "address", "size"]).to_pylist()
+    for kind in STILL:
+        for row in rows:
+            if row["kind"] == kind:
+                yield (kind, row["name"], row["type"], row["address"], row["size"])

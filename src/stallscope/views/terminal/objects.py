@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Draws objects, functions, lines and evictions for a terminal."""
+
+from __future__ import annotations
+
+from pathlib import PurePath
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from stallscope.views.terminal.text import amount, clean, size
+
+if TYPE_CHECKING:
+    from stallscope.analyses.evictions import Evictions
+    from stallscope.analyses.objects import LevelRow, Objects, Places
+
+
+def _table(*columns: tuple[str, bool]) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for name, is_number in columns:
+        table.add_column(name, justify="right" if is_number else "left", overflow="fold")
+    return table
+
+
+def _levels(rows: list[LevelRow], console: Console) -> None:
+    table = _table(("level", False), ("accesses", True), ("misses", True), ("hits", True))
+    for row in rows:
+        table.add_row(row.level, amount(row.accesses), amount(row.misses), f"{row.hit_ratio:.2%}")
+    console.print(table)
+    console.print()
+
+
+def _left_out(console: Console, count: int) -> None:
+    if count > 0:
+        console.print(Text(f"  … and {count:,} more (--limit 0 shows all)", style="dim"))
+
+
+def show_objects(result: Objects, console: Console, limit: int) -> None:
+    console.print(
+        Text(f"machine {result.machine}: misses of {result.level}, latency of all levels")
+    )
+    _levels(result.levels, console)
+    table = _table(
+        ("latency", True),
+        ("misses", True),
+        ("sampled", True),
+        ("per miss", True),
+        ("blocks", True),
+        ("bytes", True),
+        ("object", False),
+    )
+    for row in result.rows[: limit or None]:
+        label = clean(row.object) + (f"  {clean(row.type)}" if row.type else "")
+        table.add_row(
+            f"{row.latency_share:.1%}",
+            f"{row.share:.1%}",
+            f"{row.sampled_share:.1%}",
+            f"{row.latency_per_miss:.0f}",
+            amount(row.blocks),
+            size(row.bytes),
+            Text(label),
+        )
+    console.print(table)
+    _left_out(console, len(result.rows) - limit if limit else 0)
+    console.print(
+        Text(
+            f"\n{amount(result.misses)} misses, {result.average_latency:.0f} cycles each on "
+            f"average; {result.samples:,} samples, one in about {result.period:,} misses",
+            style="dim",
+        )
+    )
+
+
+def show_places(result: Places, console: Console, limit: int) -> None:
+    console.print(
+        Text(f"machine {result.machine}: misses of {result.level}, latency of all levels")
+    )
+    table = _table(
+        ("latency", True),
+        ("misses", True),
+        ("share", True),
+        ("sampled", True),
+        ("function", False),
+        ("line", False),
+    )
+    for row in result.rows[: limit or None]:
+        name = PurePath(row.file).name
+        place = f"{name}:{row.line}" if row.line else name
+        table.add_row(
+            f"{row.latency_share:.1%}",
+            amount(row.misses),
+            f"{row.share:.1%}",
+            f"{row.sampled_share:.1%}",
+            Text(clean(row.function)),
+            Text(clean(place)),
+        )
+    console.print(table)
+    _left_out(console, len(result.rows) - limit if limit else 0)
+
+
+def show_evictions(result: Evictions, console: Console, limit: int) -> None:
+    table = _table(
+        ("level", False),
+        ("evictions", True),
+        ("of its", True),
+        ("of all", True),
+        ("sampled", True),
+        ("evicted", False),
+        ("by", False),
+        ("at", False),
+    )
+    for row in result.rows[: limit or None]:
+        sampled = "" if row.sampled_share is None else f"{row.sampled_share:.1%}"
+        place = "" if row.function is None else f"{row.function}:{row.line or '?'}"
+        table.add_row(
+            row.level,
+            amount(row.count),
+            f"{row.share:.1%}",
+            f"{row.share_all:.1%}",
+            sampled,
+            Text(clean(row.evicted)),
+            Text(clean(row.by)),
+            Text(clean(place)),
+        )
+    console.print(table)
+    _left_out(console, len(result.rows) - limit if limit else 0)
