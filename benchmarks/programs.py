@@ -21,7 +21,7 @@ class Program:
 
     name: str
     command: Callable[[], list[str]]
-    ways: tuple[str, ...] = ("native", "count", "trace", "cachegrind")
+    ways: tuple[str, ...] = ("native", "none", "count", "trace", "cachegrind")
 
 
 def _text() -> Path:
@@ -52,7 +52,7 @@ def _workload(name: str, *arguments: int | str) -> Callable[[], list[str]]:
 PROGRAMS = (
     Program("matmul", _workload("matmul", 700)),
     Program("gzip", _gzip),
-    Program("hashjoin", _workload("hashjoin", 100_000, 12_000_000, 50_000)),
+    Program("hashjoin", _workload("hashjoin", 20_000, 12_000_000, 2_000)),
     Program("list", _workload("list"), ("native", "trace")),
     Program("churn", _workload("churn", 1_000_000, 4096), ("native", "count", "trace")),
 )

@@ -46,6 +46,7 @@ def rows_of(measured: Measured) -> Iterator[Row]:
         yield Row(name, "trace / native", measured.ratio("trace", "native"), "")
     if "cachegrind" in measured.seconds:
         yield Row(name, "cachegrind / native", measured.ratio("cachegrind", "native"), "")
+        yield Row(name, "none / cachegrind", measured.ratio("none", "cachegrind"), "")
         yield Row(
             name,
             "count / cachegrind",
