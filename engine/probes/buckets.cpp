@@ -37,13 +37,19 @@ BucketId Buckets::named(std::string_view kind, std::string_view name, std::strin
   return at->second;
 }
 
-void Buckets::place(std::string_view kind, std::string_view name, std::string_view type,
-                    std::uint64_t address, std::uint64_t size) {
+void Buckets::unmap(std::uint64_t address, std::uint64_t size) {
+  if (size == 0 || address + size < address) return;
+  mappings_.erase(address, size);
+  variables_.erase(address, size);
+}
+
+void Buckets::place(ObjectMap& where, std::string_view kind, std::string_view name,
+                    std::string_view type, std::uint64_t address, std::uint64_t size) {
   if (size == 0 || address + size < address) return;
   const BucketId bucket = named(kind, name, type);
   ++buckets_[bucket].blocks;
   buckets_[bucket].bytes += size;
-  background_.insert(address, size, bucket);
+  where.insert(address, size, bucket);
 }
 
 void Buckets::fill(BucketTable& table) const {

@@ -21,16 +21,31 @@ class Buckets {
   // Heap blocks, by allocation path.
   void allocate(std::uint64_t address, std::uint64_t size, std::uint32_t site);
   void release(std::uint64_t address);
-  // A variable, a stack, a mapping or a range that the program named; a later one hides an earlier.
-  void place(std::string_view kind, std::string_view name, std::string_view type,
-             std::uint64_t address, std::uint64_t size);
-  void remove(std::uint64_t address, std::uint64_t size) { background_.erase(address, size); }
+  // A stack or a mapping; a later one hides an earlier.
+  void map(std::string_view kind, std::string_view name, std::uint64_t address,
+           std::uint64_t size) {
+    place(mappings_, kind, name, "", address, size);
+  }
+  void unmap(std::uint64_t address, std::uint64_t size);
+  // A variable, or a range that the program named: lies above mappings.
+  void name(std::string_view kind, std::string_view name, std::string_view type,
+            std::uint64_t address, std::uint64_t size) {
+    place(variables_, kind, name, type, address, size);
+  }
 
-  // Never kNoBucket: what lies nowhere is in the bucket `unknown`. Heap blocks lie above the
-  // mappings that hold them.
+  // Never kNoBucket: what lies nowhere is in the bucket `unknown`. Names that the program gave and
+  // variables lie above heap blocks, and those above the mappings that hold them.
   BucketId find(std::uint64_t address) {
-    BucketId found = heap_.find(address);
-    if (found == kNoBucket) found = background_.find(address);
+    BucketId found = variables_.find(address);
+    if (found == kNoBucket) found = heap_.find(address);
+    if (found == kNoBucket) found = mappings_.find(address);
+    return found == kNoBucket ? kUnknown : found;
+  }
+  // Of a whole line: what most of it holds.
+  BucketId find_line(std::uint64_t line, std::uint32_t size) {
+    BucketId found = heap_.find_most(line, size);
+    if (found == kNoBucket) found = variables_.find_most(line, size);
+    if (found == kNoBucket) found = mappings_.find_most(line, size);
     return found == kNoBucket ? kUnknown : found;
   }
 
@@ -50,6 +65,8 @@ class Buckets {
     std::uint64_t size;
     BucketId bucket;
   };
+  void place(ObjectMap& where, std::string_view kind, std::string_view name, std::string_view type,
+             std::uint64_t address, std::uint64_t size);
   BucketId named(std::string_view kind, std::string_view name, std::string_view type);
 
   std::vector<Bucket> buckets_;
@@ -57,7 +74,8 @@ class Buckets {
   std::unordered_map<std::string, BucketId> by_name_;  // kind, zero, name
   std::unordered_map<std::uint64_t, Live> live_;       // heap blocks by address
   ObjectMap heap_;
-  ObjectMap background_;
+  ObjectMap variables_;
+  ObjectMap mappings_;
 };
 
 }  // namespace stallscope::probes

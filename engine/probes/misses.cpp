@@ -15,9 +15,8 @@ Misses::Counts& Misses::find_counts(BucketId bucket, std::uint32_t operation) {
   return counts_[at->second];
 }
 
-void Misses::evict(unsigned level, std::uint64_t victim, BucketId culprit,
-                   std::uint32_t operation) {
-  const std::uint64_t pair = std::uint64_t{buckets_.find(victim)} << 32 | culprit;
+void Misses::evict(unsigned level, BucketId victim, BucketId culprit, std::uint32_t operation) {
+  const std::uint64_t pair = std::uint64_t{victim} << 32 | culprit;
   ++evicted_[{pair, std::uint64_t{operation} << 8 | level}];
 }
 

@@ -31,8 +31,11 @@ class Misses {
     counts_of(bucket, operation).latency[level] += cycles;
   }
   BucketId bucket_of(std::uint64_t address) { return buckets_.find(address); }
-  // A line of the bucket that `victim` lies in was thrown out of `level` for one of `culprit`.
-  void evict(unsigned level, std::uint64_t victim, BucketId culprit, std::uint32_t operation);
+  // A line of `victim` was thrown out of `level` for one of `culprit`.
+  void evict(unsigned level, BucketId victim, BucketId culprit, std::uint32_t operation);
+  BucketId bucket_of_line(std::uint64_t line, std::uint32_t size) {
+    return buckets_.find_line(line, size);
+  }
 
   bool wants_evictions() const { return evictions_; }
   void fill(MissTable& table) const;

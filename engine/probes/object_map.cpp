@@ -13,6 +13,20 @@ BucketId ObjectMap::Page::find(std::uint32_t offset) const {
   return offset < at->end ? at->bucket : kNoBucket;
 }
 
+BucketId ObjectMap::Page::find_most(std::uint32_t start, std::uint32_t end) const {
+  auto at = std::lower_bound(ranges.begin(), ranges.end(), start,
+                             [](const Range& r, std::uint32_t s) { return r.end <= s; });
+  BucketId best = kNoBucket;
+  std::uint32_t most = 0;
+  for (; at != ranges.end() && at->start < end; ++at) {
+    const std::uint32_t overlap = std::min(end, at->end) - std::max(start, at->start);
+    if (overlap <= most) continue;
+    most = overlap;
+    best = at->bucket;
+  }
+  return best;
+}
+
 void ObjectMap::Page::cut(std::uint32_t start, std::uint32_t end) {
   auto at = std::lower_bound(ranges.begin(), ranges.end(), start,
                              [](const Range& r, std::uint32_t s) { return r.end <= s; });

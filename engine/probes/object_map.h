@@ -29,6 +29,15 @@ class ObjectMap {
     return page->find(static_cast<std::uint32_t>(address & kPageMask));
   }
 
+  // The bucket that holds most of [start, start+size), which lies within one page.
+  BucketId find_most(std::uint64_t start, std::uint32_t size) {
+    const std::uint64_t number = start >> kPageBits;
+    const Page* page = number == last_number_ ? last_ : look_up(number);
+    if (page == nullptr) return kNoBucket;
+    const auto offset = static_cast<std::uint32_t>(start & kPageMask);
+    return page->find_most(offset, offset + size);
+  }
+
  private:
   static constexpr unsigned kPageBits = 12;
   static constexpr std::uint64_t kPageMask = (1u << kPageBits) - 1;
@@ -41,6 +50,7 @@ class ObjectMap {
   struct Page {
     std::vector<Range> ranges;  // sorted, never overlapping
     BucketId find(std::uint32_t offset) const;
+    BucketId find_most(std::uint32_t start, std::uint32_t end) const;
     void insert(Range range);
     void cut(std::uint32_t start, std::uint32_t end);
   };

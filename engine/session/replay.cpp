@@ -11,8 +11,12 @@ Result<Replayed> replay(const std::string& path, const machine::MachineConfig& c
   if (!reader) return reader.error();
   auto simulation = Simulation::make(config, reader->code(), options);
   if (!simulation) return simulation.error();
+  probes::Buckets& buckets = (*simulation)->buckets();
   for (const Placed& one : placed)
-    (*simulation)->buckets().place(one.kind, one.name, one.type, one.address, one.size);
+    if (one.kind == "global")
+      buckets.name(one.kind, one.name, one.type, one.address, one.size);
+    else
+      buckets.map(one.kind, one.name, one.address, one.size);
   if (Status read = reader->for_each(**simulation); !read) return read.error();
   return Replayed{(*simulation)->tables(), (*simulation)->instructions(), (*simulation)->accesses(),
                   reader->truncated()};

@@ -20,6 +20,12 @@ unsigned first_data_cache(const machine::MachineConfig& config) {
   return 0;
 }
 
+std::vector<std::uint32_t> line_sizes_of(const machine::MachineConfig& config) {
+  std::vector<std::uint32_t> sizes;
+  for (const machine::CacheConfig& cache : config.caches) sizes.push_back(cache.line);
+  return sizes;
+}
+
 const char* holds_name(machine::Holds holds) {
   return holds == machine::Holds::data   ? "data"
          : holds == machine::Holds::both ? "both"
@@ -51,16 +57,22 @@ void Simulation::Probe::on_access_done(const machine::Served& served) {
     misses.wait(bucket, operation, caches + std::bit_width(of_tlbs) - 1, served.translation);
   if (missed >> event & 1 && sampler.count()) sample(served, bucket);
   if (evictions)
-    for (const Victim& victim : victims) misses.evict(victim.level, victim.line, bucket, operation);
+    for (const Victim& victim : victims)
+      misses.evict(victim.level, bucket_of(victim), bucket, operation);
   victims.clear();
   missed = 0;
+}
+
+// Lines are at most a page long, and lie within one.
+probes::BucketId Simulation::Probe::bucket_of(const Victim& victim) {
+  return misses.bucket_of_line(victim.line, line_sizes[victim.level]);
 }
 
 // What the handler reads: the miss, and the address of the evicted line, which no real PMU has.
 void Simulation::Probe::sample(const machine::Served& served, probes::BucketId bucket) {
   probes::BucketId thrown_out = probes::kNoBucket;
   for (const Victim& victim : victims)
-    if (victim.level == event) thrown_out = misses.bucket_of(victim.line);
+    if (victim.level == event) thrown_out = bucket_of(victim);
   sampler.take({bucket, thrown_out, operation, served.latency});
 }
 
@@ -87,6 +99,7 @@ Simulation::Simulation(const machine::MachineConfig& config,
              options.event < 0 ? first_data_cache(config) : static_cast<unsigned>(options.event),
              static_cast<unsigned>(config.caches.size()),
              options.evictions,
+             line_sizes_of(config),
              0,
              0,
              {}},
@@ -144,9 +157,12 @@ void Simulation::memory(unsigned tag, const std::uint64_t* words, std::uint32_t 
       buckets_.allocate(record.address, record.size, static_cast<std::uint32_t>(record.site));
   } else if (tag == SS_FREE) {
     buckets_.release(reinterpret_cast<const ss_free*>(words)->address);
+  } else if (tag == SS_UNMAP) {
+    const auto& record = *reinterpret_cast<const ss_unmap*>(words);
+    buckets_.unmap(record.address, record.length);
   } else if (tag == SS_NAME_BLOCK) {
     if (auto record = stream::view<ss_name_block>(words, count); record)
-      buckets_.place("named", record->tail, "", record->fields->address, record->fields->size);
+      buckets_.name("named", record->tail, "", record->fields->address, record->fields->size);
   }
 }
 

@@ -64,6 +64,7 @@ class Simulation {
     unsigned event;   // level whose misses the sampler counts
     unsigned caches;  // TLBs are numbered behind them
     bool evictions;
+    std::vector<std::uint32_t> line_sizes;  // by cache
     std::uint32_t operation = 0;
     std::uint32_t missed = 0;
     struct Victim {
@@ -76,6 +77,7 @@ class Simulation {
     void on_translation_miss(const machine::TranslationMiss& miss);
     void on_access_done(const machine::Served& served);
     void sample(const machine::Served& served, probes::BucketId bucket);
+    probes::BucketId bucket_of(const Victim& victim);
   };
   struct Lines {
     std::uint32_t first = 0;  // index into lines_
