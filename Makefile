@@ -13,7 +13,9 @@ CXX_BUILD := build/engine
 FUZZ_SECONDS ?= 120
 
 NATIVE := $(shell git ls-files -co --exclude-standard -- schemas include capture runtime engine bindings workloads CMakeLists.txt 2>/dev/null)
-ENGINE_TESTS := $(shell git ls-files -co --exclude-standard -- tests/unit/engine 2>/dev/null)
+# An editable install knows the modules that were there when it was made.
+MODULES := $(shell git ls-files -co --exclude-standard -- src 2>/dev/null | sort | sha256sum | cut -c1-12)
+BUILT := $(STAMPS)/build-$(MODULES)
 
 .PHONY: help setup build demo test lint unit engine-test test-sanitize fuzz bench reproduce docs wheel clean
 
@@ -31,13 +33,14 @@ $(STAMPS)/venv: pyproject.toml $(STAMPS)/system
 	$(BIN)/pip install -q --group dev 'click>=8.1' 'msgspec>=0.18' 'pyarrow>=15' 'rich>=13'
 	@touch $@
 
-$(STAMPS)/build: $(STAMPS)/venv $(NATIVE) pyproject.toml
+$(BUILT): $(STAMPS)/venv $(NATIVE) pyproject.toml
 	$(BIN)/pip install -q --no-build-isolation --no-deps -e .
+	@rm -f $(STAMPS)/build-*
 	@touch $@
 
 setup: $(STAMPS)/venv ## install what is missing: system packages, .venv
 
-build: $(STAMPS)/build ## leaves .venv/bin/stallscope
+build: $(BUILT) ## leaves .venv/bin/stallscope
 
 demo: build ## record a bundled workload and show what was found
 	@$(BIN)/stallscope demo

@@ -6,8 +6,8 @@
 #include <nanobind/stl/vector.h>
 
 #include "bindings.h"
-#include "columns.h"
 #include "machine_config.h"
+#include "simulation.h"
 
 namespace nb = nanobind;
 
@@ -26,33 +26,14 @@ std::vector<session::Placed> placed_of(const std::vector<PlacedRow>& rows) {
 nb::dict run(const std::string& path, const nb::dict& machine, const nb::dict& options,
              const std::vector<PlacedRow>& rows) {
   const machine::MachineConfig config = machine_config_of(machine);
-  session::SimulationOptions wanted;
-  wanted.evictions = nb::cast<bool>(options["evictions"]);
-  wanted.event = nb::cast<std::int32_t>(options["event"]);
-  wanted.period = nb::cast<std::uint64_t>(options["period"]);
-  wanted.seed = nb::cast<std::uint64_t>(options["seed"]);
+  const session::SimulationOptions wanted = simulation_options_of(options);
   const std::vector<session::Placed> placed = placed_of(rows);
   auto replayed = [&] {
     nb::gil_scoped_release release;
     return session::replay(path, config, wanted, placed);
   }();
   if (!replayed) raise(replayed.error());
-  session::SimulationTables& made = replayed->tables;
-  nb::dict tables;
-  add_table(tables, std::move(made.level));
-  add_table(tables, std::move(made.bucket));
-  add_table(tables, std::move(made.miss));
-  add_table(tables, std::move(made.eviction));
-  add_table(tables, std::move(made.sample));
-  nb::dict result;
-  result["tables"] = tables;
-  result["instructions"] = replayed->instructions;
-  result["accesses"] = replayed->accesses;
-  result["truncated"] = replayed->truncated;
-  result["sample_period"] = made.sample_period;
-  result["sample_events"] = made.sample_events;
-  result["sample_level"] = made.sample_level;
-  return result;
+  return simulation_of(std::move(replayed->tables), replayed->instructions, replayed->accesses);
 }
 
 }  // namespace

@@ -7,8 +7,10 @@
 
 #include "bindings.h"
 #include "columns.h"
+#include "machine_config.h"
 #include "session/recorder.h"
 #include "session/recovery.h"
+#include "simulation.h"
 #include "target/naming.h"
 
 namespace nb = nanobind;
@@ -96,6 +98,12 @@ nb::list batches_of(std::vector<session::Batch> batches) {
   return list;
 }
 
+nb::object process_simulation(const session::Process& process) {
+  const session::Simulation* simulation = process.simulation();
+  if (simulation == nullptr) return nb::none();
+  return simulation_of(simulation->tables(), simulation->instructions(), simulation->accesses());
+}
+
 nb::tuple progress_of(const session::Recorder& recorder) {
   const session::Progress now = recorder.progress();
   return nb::make_tuple(now.instructions, now.bytes, now.running, now.finished);
@@ -115,17 +123,27 @@ void bind_session(nb::module_& m) {
       .def_prop_ro("counted", &session::Process::counted)
       .def_prop_ro("stream_bytes", &session::Process::stream_bytes)
       .def_prop_ro("errors", [](const session::Process& p) { return errors_of(p.errors()); })
+      .def("simulation", &process_simulation, "what the machine beside it found, or None")
       .def_prop_ro("target", &session::Process::target, nb::rv_policy::reference_internal);
   nb::class_<session::Recorder>(m, "Recorder")
       .def(
           "__init__",
           [](session::Recorder* self, std::string session_folder, std::string output_folder,
-             bool trace, std::uint64_t max_bytes) {
-            new (self) session::Recorder(
-                {std::move(session_folder), std::move(output_folder), trace, max_bytes});
+             bool trace, std::uint64_t max_bytes, nb::object machine, nb::dict simulation) {
+            session::RecorderOptions options;
+            options.session_folder = std::move(session_folder);
+            options.output_folder = std::move(output_folder);
+            options.trace = trace;
+            options.max_bytes = max_bytes;
+            if (!machine.is_none()) {
+              options.machine = machine_config_of(nb::cast<nb::dict>(machine));
+              options.simulation = simulation_options_of(simulation);
+            }
+            new (self) session::Recorder(std::move(options));
           },
           nb::arg("session_folder"), nb::arg("output_folder"), nb::arg("trace"),
-          nb::arg("max_bytes"))
+          nb::arg("max_bytes"), nb::arg("machine").none() = nb::none(),
+          nb::arg("simulation") = nb::dict())
       .def(
           "start", [](session::Recorder& r, std::uint64_t pid) { unwrap(r.start(pid)); },
           nb::arg("pid"))

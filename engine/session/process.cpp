@@ -13,13 +13,18 @@ struct Process::Sink {
 
   void on_block(std::uint32_t exit, const stream::Exit& info, const std::uint64_t* addresses) {
     process.target_.on_block(exit, info, addresses);
-    if (process.writer_) process.writer_->on_block(exit, info, addresses);
+    if (process.simulation_) process.simulation_->on_block(exit, info, addresses);
+    if (process.writer_ && !process.counted_) process.writer_->on_block(exit, info, addresses);
   }
   Status on_record(unsigned tag, const std::uint64_t* words, std::uint32_t count) {
     if (Status taken = process.target_.on_record(tag, words, count); !taken) return taken;
     if (tag == SS_FORK)
       forked(reinterpret_cast<const ss_fork*>(words)->token,
              process.target_.inheritance(SS_HEAD_THREAD(words[0])));
+    if (process.simulation_) {
+      process.placing_.on_record(tag, words, process.target_, process.simulation_->buckets());
+      if (Status taken = process.simulation_->on_record(tag, words, count); !taken) return taken;
+    }
     return process.writer_ ? process.writer_->on_record(tag, words, count) : Status(Done{});
   }
 };
@@ -30,9 +35,16 @@ Process::Process(std::string name, std::string folder, std::unique_ptr<Ring> rin
       ring_(std::move(ring)),
       counted_(ring_->counts()) {}
 
+void Process::simulate(const machine::MachineConfig& config, const SimulationOptions& options) {
+  auto made = Simulation::make(config, target_.code, options);
+  if (!made) return fail(made.error());
+  simulation_ = std::move(*made);
+}
+
 void Process::fail(Error error) { errors_.push_back(std::move(error)); }
 
-void Process::open_stream(const std::string& path) {
+void Process::open_stream(const std::string& path, bool blocks) {
+  counted_ = counted_ || !blocks;
   auto output = stream::create_file(path);
   if (!output) return fail(output.error());
   writer_ = std::make_unique<stream::TraceWriter>(std::move(*output), target_.code);
@@ -108,7 +120,7 @@ void Process::peek(const Inherit& inherit, const Forked& forked) {
 void Process::flush() {
   if (!writer_) return;
   if (counted_) {
-    target_.set_reached(ring_->reached(target_.code.exits.size()));
+    if (ring_->counts()) target_.set_reached(ring_->reached(target_.code.exits.size()));
     if (Status counted = writer_->counts(target_.exits_taken()); !counted) fail(counted.error());
   }
   if (Status flushed = writer_->flush(); !flushed) fail(flushed.error());

@@ -10,7 +10,9 @@
 #include <vector>
 
 #include "base/result.h"
+#include "session/placing.h"
 #include "session/ring.h"
+#include "session/simulation.h"
 #include "stream/writer.h"
 #include "target/target.h"
 
@@ -31,8 +33,11 @@ class Process {
 
   Process(std::string name, std::string folder, std::unique_ptr<Ring> ring);
 
-  // Creates the stream file; a disk that refuses costs the stream, not the recording.
-  void open_stream(const std::string& path);
+  // Creates the stream file; a disk that refuses costs the stream, not the recording. Without
+  // `blocks` it keeps how often each exit was taken instead of every execution.
+  void open_stream(const std::string& path, bool blocks);
+  // Runs a machine beside the program; a description that make_machine refuses is an error here.
+  void simulate(const machine::MachineConfig& config, const SimulationOptions& options);
 
   // Reads up to `buffers` published buffers; true when there was one.
   bool pump(int buffers, const Inherit& inherit, const Forked& forked);
@@ -56,7 +61,8 @@ class Process {
   const std::vector<Error>& errors() const { return errors_; }
   target::Target& target() { return target_; }
   bool complete() const { return complete_; }  // it ended by itself and everything was read
-  bool counted() const { return counted_; }
+  bool counted() const { return counted_; }    // its stream has counts instead of executions
+  const Simulation* simulation() const { return simulation_.get(); }
   stream::Totals totals() const { return writer_ ? writer_->totals() : stream::Totals{}; }
 
  private:
@@ -70,6 +76,8 @@ class Process {
   std::unique_ptr<Ring> ring_;
   target::Target target_;
   std::unique_ptr<stream::TraceWriter> writer_;
+  std::unique_ptr<Simulation> simulation_;
+  Placing placing_;
   std::uint64_t cut_bytes_ = 0;  // of a stream that was stopped
   std::vector<Error> errors_;
   bool started_ = false;  // its process_start was read

@@ -39,6 +39,8 @@ Recorder::~Recorder() {
 
 Status Recorder::start(std::uint64_t root_pid) {
   root_pid_ = root_pid;
+  if (options_.machine)
+    if (Status sound = machine::check(*options_.machine); !sound) return sound;
   notify_fd_ = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
   if (notify_fd_ < 0 ||
       inotify_add_watch(notify_fd_, options_.session_folder.c_str(), IN_CREATE) < 0)
@@ -92,7 +94,8 @@ bool Recorder::try_open(const std::string& file) {
   auto process = std::make_unique<Process>(name, folder, std::move(*ring));
   mkdir((options_.output_folder + "/children").c_str(), 0700);
   mkdir(folder.c_str(), 0700);
-  process->open_stream(folder + "/stream.ss");
+  process->open_stream(folder + "/stream.ss", options_.trace);
+  if (options_.machine) process->simulate(*options_.machine, options_.simulation);
   running_.push_back(std::move(process));
   // The mapping stays. A later image of the same process looks for this name to choose its own.
   const std::string taken = options_.session_folder + "/taken-" + name;

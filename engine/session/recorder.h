@@ -12,6 +12,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -26,6 +27,8 @@ struct RecorderOptions {
   std::string output_folder;    // the root process's recording; children go below children/
   bool trace = false;           // keep block executions and addresses
   std::uint64_t max_bytes = 0;  // of all streams together; 0 for no limit
+  std::optional<machine::MachineConfig> machine;  // runs beside each process
+  SimulationOptions simulation;
 };
 
 struct Progress {

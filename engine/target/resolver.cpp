@@ -21,6 +21,10 @@ std::uint64_t file_address(const symbols::Facts& facts, std::uint64_t offset) {
 
 }  // namespace
 
+std::uint64_t bias_of(const Module& module, const symbols::Facts& facts) {
+  return module.code_start - file_address(facts, module.code_offset);
+}
+
 Resolver::Resolver(const std::vector<Module>& modules, symbols::SymbolCache& cache) {
   by_module_.resize(modules.size());
   for (const Module& module : modules) {
@@ -30,7 +34,7 @@ Resolver::Resolver(const std::vector<Module>& modules, symbols::SymbolCache& cac
     if (module.has_code) {
       if (auto opened = cache.open(module.path); opened) {
         file.symbols = *opened;
-        file.bias = module.code_start - file_address(file.symbols->facts(), module.code_offset);
+        file.bias = bias_of(module, file.symbols->facts());
       }
     }
     files_.push_back(std::move(file));

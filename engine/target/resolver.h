@@ -13,6 +13,9 @@
 
 namespace stallscope::target {
 
+// What to subtract from an address in the module to get the file's own address.
+std::uint64_t bias_of(const Module& module, const symbols::Facts& facts);
+
 class Resolver {
  public:
   // Opens the modules' files and finds their biases. Both arguments outlive the resolver.

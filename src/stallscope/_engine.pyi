@@ -26,10 +26,17 @@ class Process:
     stream_bytes: int
     errors: list[tuple[str, str, str]]
     target: Target
+    def simulation(self) -> dict[str, Any] | None: ...
 
 class Recorder:
     def __init__(
-        self, session_folder: str, output_folder: str, trace: bool, max_bytes: int
+        self,
+        session_folder: str,
+        output_folder: str,
+        trace: bool,
+        max_bytes: int,
+        machine: dict[str, Any] | None = ...,
+        simulation: dict[str, Any] = ...,
     ) -> None: ...
     def start(self, pid: int) -> None: ...
     def stop(self, abandon: bool) -> None: ...

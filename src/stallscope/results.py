@@ -19,6 +19,7 @@ import msgspec
 from stallscope import __version__, _engine, meta, tables
 from stallscope.errors import StallscopeError
 from stallscope.machines import Machine
+from stallscope.meta import Meta
 from stallscope.recording import STREAM, Recording
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ class Result(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """result.json: what was run through which machine, and the files that came out."""
 
     stallscope: str
-    recording: str  # checksum of its meta.json
+    recording: str  # identity of it
     machine: dict[str, Any]
     machine_name: str
     probe: Probe
@@ -70,51 +71,65 @@ class Replay:
         return tables.read(path, name)
 
 
-def key(recording: Recording, machine: Machine, probe: Probe) -> str:
-    parts = (recording.meta.checksum, machine.digest(), msgspec.json.encode(probe), __version__)
+def identity(recording: Meta) -> str:
+    """Which recording this is, wherever it is copied to."""
+    return f"{recording.created} {recording.name}"
+
+
+def key(recording: Meta, machine: Machine, probe: Probe) -> str:
+    parts = (identity(recording), machine.digest(), msgspec.json.encode(probe), __version__)
     return hashlib.sha256(repr(parts).encode()).hexdigest()[:20]
+
+
+def _known(recording: Recording, machine: Machine, probe: Probe) -> Path | None:
+    """The folder of a result that answers this: one that also has evictions will do."""
+    for one in (probe, msgspec.structs.replace(probe, evictions=True)):
+        folder = recording.path / FOLDER / key(recording.meta, machine, one)
+        if (folder / NAME).exists():
+            return folder
+    return None
 
 
 def replay(recording: Recording, machine: Machine, machine_name: str, probe: Probe) -> Replay:
     """The result for this recording, machine and probe: kept, or by replaying the trace."""
-    folder = recording.path / FOLDER / key(recording, machine, probe)
-    if not (folder / NAME).exists():
-        _compute(recording, machine, machine_name, probe, folder)
-    return Replay(recording, folder)
+    folder = _known(recording, machine, probe)
+    return Replay(recording, folder or _compute(recording, machine, machine_name, probe))
 
 
-def _compute(
-    recording: Recording, machine: Machine, machine_name: str, probe: Probe, folder: Path
-) -> None:
+def _compute(recording: Recording, machine: Machine, machine_name: str, probe: Probe) -> Path:
     if not recording.meta.trace:
         raise StallscopeError(
             f"{recording.path.name} has no trace to replay",
-            "it was recorded without --trace",
-            "stallscope record --trace -- PROGRAM",
+            "it was recorded without --trace, and not with this machine and these options",
+            f"stallscope record --trace -- PROGRAM, or --machine {machine_name}",
         )
-    options = {
+    stream, options = str(recording.path / STREAM), engine_options(machine, probe)
+    try:
+        found = _engine.replay(stream, machine.to_engine(), options, list(_placed(recording)))
+    except _engine.EngineError as error:
+        raise StallscopeError(*error.args) from error
+    return store(recording.path, recording.meta, machine, machine_name, probe, found)
+
+
+def engine_options(machine: Machine, probe: Probe) -> dict[str, Any]:
+    return {
         "evictions": probe.evictions,
         "event": event_number(machine, probe.event),
         "period": probe.period,
         "seed": probe.seed,
     }
-    stream = str(recording.path / STREAM)
-    try:
-        found = _engine.replay(stream, machine.to_engine(), options, list(_placed(recording)))
-    except _engine.EngineError as error:
-        raise StallscopeError(*error.args) from error
-    store(recording, machine, machine_name, probe, found, folder)
 
 
 def store(
-    recording: Recording,
+    path: Path,
+    recording: Meta,
     machine: Machine,
     machine_name: str,
     probe: Probe,
     found: dict[str, Any],
-    folder: Path,
-) -> None:
+) -> Path:
     """Writes a result in one step: a folder that is there is whole."""
+    folder = path / FOLDER / key(recording, machine, probe)
     folder.parent.mkdir(exist_ok=True, mode=0o700)
     fresh = Path(tempfile.mkdtemp(prefix="new-", dir=folder.parent))
     try:
@@ -127,7 +142,7 @@ def store(
         numbers = ("instructions", "accesses", "sample_period", "sample_events", "sample_level")
         result = Result(
             stallscope=__version__,
-            recording=recording.meta.checksum,
+            recording=identity(recording),
             machine=machine.to_engine(),
             machine_name=machine_name,
             probe=probe,
@@ -140,6 +155,7 @@ def store(
         shutil.rmtree(fresh, ignore_errors=True)
         if not (folder / NAME).exists():  # else somebody else was faster
             raise
+    return folder
 
 
 def event_number(machine: Machine, name: str | None) -> int:

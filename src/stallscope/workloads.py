@@ -55,7 +55,7 @@ class Allocation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Calls of one allocator by one function; `bytes` is left out where the sizes are random."""
 
     function: str
-    allocator: Literal["malloc", "calloc", "realloc", "aligned"]
+    allocator: Literal["malloc", "calloc", "realloc", "aligned", "near"]
     calls: str
     bytes: str | None = None
 
@@ -94,6 +94,20 @@ class Groups(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     members: str
 
 
+class Form(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One way to do a workload's work, chosen by its argument `form`; the first is the slow one.
+
+    In the data cache of the tests and at the quick size: `fewer` bounds its misses over the slow
+    form's, and `shares` are its objects' shares of them. `misses` is for the cured forms what the
+    truth's own is for the slow one."""
+
+    name: str
+    meaning: str
+    fewer: float = 1.0
+    misses: Misses | None = None
+    shares: dict[str, float] = {}
+
+
 class Truth(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     name: str
     question: str
@@ -104,22 +118,48 @@ class Truth(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     arguments: tuple[Argument, ...]
     objects: tuple[Object, ...]
     libraries: tuple[str, ...] = ()
+    runtime: tuple[str, ...] = ()
     prints: tuple[str, ...] = ()
     allocations: tuple[Allocation, ...] = ()
     accesses: tuple[Accesses, ...] = ()
     misses: Misses | None = None
     groups: Groups | None = None
+    forms: tuple[Form, ...] = ()
 
-    def command_arguments(self, size: Size = "default") -> list[str]:
-        """The words to start the workload with."""
-        return [str(getattr(argument, size)) for argument in self.arguments]
+    def command_arguments(self, size: Size = "default", form: str | None = None) -> list[str]:
+        """The words to start the workload with; its slow form unless another is given."""
+        return [str(self._word(argument, size, form)) for argument in self.arguments]
 
-    def values(self, size: Size = "default", output: str = "") -> dict[str, int]:
-        """What expressions may use: the arguments, and what the workload printed as name=number."""
-        values = {a.name: getattr(a, size) for a in self.arguments if not a.choices}
+    def values(
+        self, size: Size = "default", output: str = "", form: str | None = None
+    ) -> dict[str, int]:
+        """What expressions may use: the arguments, what the workload printed as name=number, and 1
+        for the word that an argument is, 0 for the others that it could be."""
+        values: dict[str, int] = {}
+        for argument in self.arguments:
+            word = self._word(argument, size, form)
+            values |= {choice: int(choice == word) for choice in argument.choices}
+            if isinstance(word, int):
+                values[argument.name] = word
         printed = dict(re.findall(r"\b(\w+)=(\d+)\b", output))
         values |= {name: int(printed[name]) for name in self.prints if name in printed}
         return values
+
+    def misses_of(self, form: str | None = None) -> Misses | None:
+        """What misses most in a form."""
+        chosen = next((known for known in self.forms[1:] if known.name == form), None)
+        return self.misses if chosen is None else chosen.misses
+
+    def _word(self, argument: Argument, size: Size, form: str | None) -> int | str:
+        if argument.name != "form" or form is None:
+            word: int | str = getattr(argument, size)
+            return word
+        if form in argument.choices:
+            return form
+        raise StallscopeError(
+            f"the workload {self.name} has no form {form!r}",
+            now=f"one of: {', '.join(argument.choices)}",
+        )
 
     def line_of(self, text: str) -> int:
         """The number of the one source line that contains `text`."""
@@ -169,20 +209,29 @@ def truth(name: str) -> Truth:
         raise StallscopeError(f"cannot read the truth {path}", str(error)) from error
 
 
+def command(name: str, compiler: str) -> list[str]:
+    """How to compile a workload; `-o` and further flags may follow."""
+    source, known = find(name), truth(name)
+    parts = [compiler, *known.flags, str(source)]
+    for part in known.runtime:
+        folder = _data(f"runtime/{part}", f"runtime/{part}")
+        sources = sorted(str(path) for path in folder.glob("*.c"))
+        parts += [f"-I{header()}", f"-I{folder}", *sources]
+    return [*parts, *known.libraries]
+
+
 def build(name: str, folder: Path | None = None) -> Path:
     """Compiles a workload into `folder` (a cache of the user's by default) unless it is there."""
-    source, known = find(name), truth(name)
-    compiler = _compiler()
+    words = command(name, _compiler())
     folder = _cache() if folder is None else folder
-    command = [compiler, *known.flags, str(source), *known.libraries]
     program, stamp = folder / name, folder / f".{name}.digest"
-    digest = _digest(command, [source, source.with_name("random.h")])
+    digest = _digest(words)
     if program.exists() and stamp.exists() and stamp.read_text() == digest:
         return program
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     with tempfile.TemporaryDirectory(dir=folder) as scratch:
         made = Path(scratch) / name
-        ran = subprocess.run([*command, "-o", str(made)], capture_output=True, text=True)
+        ran = subprocess.run([*words, "-o", str(made)], capture_output=True, text=True)
         if ran.returncode != 0:
             raise StallscopeError(f"cannot compile the workload {name}", ran.stderr.strip())
         made.replace(program)
@@ -278,6 +327,10 @@ def _cache() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "stallscope/workloads"
 
 
-def _digest(command: list[str], sources: list[Path]) -> str:
-    contents = [hashlib.sha256(source.read_bytes()).hexdigest() for source in sources]
+def _digest(command: list[str]) -> str:
+    """Of a compiler's words, the sources among them, and every header beside one."""
+    sources = [Path(word) for word in command if word.endswith(".c")]
+    folders = {source.parent for source in sources} | {header()}
+    headers = sorted(path for folder in folders for path in folder.glob("*.h"))
+    contents = [hashlib.sha256(path.read_bytes()).hexdigest() for path in [*sources, *headers]]
     return hashlib.sha256("\0".join([*command, *contents]).encode()).hexdigest()

@@ -10,7 +10,7 @@ import click
 
 from stallscope.cli.options import Count, Size
 from stallscope.errors import StallscopeError
-from stallscope.record import MACHINES, SOURCES, record
+from stallscope.record import PROBES, SOURCES, record
 
 
 @click.command(
@@ -29,10 +29,17 @@ from stallscope.record import MACHINES, SOURCES, record
 )
 @click.option(
     "--machine",
-    type=click.Choice(MACHINES),
     default="none",
     show_default=True,
-    help="Simulated machine to run beside the program; none only counts.",
+    metavar="NAME|FILE",
+    help="Simulated machine to run beside the program; see stallscope machines.",
+)
+@click.option(
+    "--probe",
+    "probes",
+    multiple=True,
+    type=click.Choice(PROBES),
+    help="What to count on the machine [misses].",
 )
 @click.option("--trace", is_flag=True, help="Keep every block execution and address.")
 @click.option("--no-children", is_flag=True, help="Do not follow processes that it starts.")

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from stallscope.recording import Recording
 
 SOURCES = ("valgrind",)
-MACHINES = ("none",)
+PROBES = ("misses", "evictions")  # misses are counted whenever there is a machine
 
 
 @dataclass(frozen=True)
@@ -38,6 +38,7 @@ def record(
     force: bool = False,
     source: str = "valgrind",
     machine: str = "none",
+    probes: Sequence[str] = (),
     trace: bool = False,
     children: bool = True,
     from_function: str | None = None,
@@ -51,19 +52,22 @@ def record(
     """Run `command` to its end and record it."""
     import os
 
+    from stallscope import machines, results
     from stallscope.record import valgrind
     from stallscope.record.preflight import preflight
     from stallscope.record.tool import CaptureOptions
     from stallscope.recording import Recording
 
     _choose("source", source, SOURCES)
-    _choose("machine", machine, MACHINES)
+    for name in probes:
+        _choose("probe", name, PROBES)
+    model = machines.load(machine)
     if turn < 1 or skip < 0 or max_instructions < 0 or max_size < 0:
         raise StallscopeError("--turn must be at least 1, and limits cannot be negative")
     target = preflight(command)
     folder = _output(output, target.program, force)
     options = CaptureOptions(
-        stream=trace,
+        stream=trace or model.simulates,
         children=children,
         from_function=from_function,
         to_function=to_function,
@@ -73,6 +77,7 @@ def record(
     )
     described = {
         "trace": trace,
+        "probes": list(probes),
         "children": children,
         "from": from_function,
         "to": to_function,
@@ -82,7 +87,16 @@ def record(
         "turn": turn,
     }
     run = valgrind.Run(
-        target, folder, options, trace, machine, max_size, on_progress or _silent, described
+        target=target,
+        folder=folder,
+        options=options,
+        trace=trace,
+        machine=model,
+        machine_name=machine,
+        probe=results.Probe(evictions="evictions" in probes),
+        max_bytes=max_size,
+        on_progress=on_progress or _silent,
+        described=described,
     )
     try:
         status = valgrind.run_target(run)

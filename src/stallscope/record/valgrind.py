@@ -14,8 +14,9 @@ from typing import Any
 
 import msgspec
 
-from stallscope import __version__, _engine, meta
+from stallscope import __version__, _engine, meta, results
 from stallscope.errors import StallscopeError
+from stallscope.machines import Machine
 from stallscope.meta import Meta
 from stallscope.record import host
 from stallscope.record.preflight import Target
@@ -47,7 +48,9 @@ class Run:
     folder: Path
     options: CaptureOptions
     trace: bool
-    machine: str
+    machine: Machine
+    machine_name: str
+    probe: results.Probe
     max_bytes: int
     on_progress: Callable[[Progress], None]
     described: dict[str, Any]
@@ -82,17 +85,25 @@ def first_meta(run: Run) -> Meta:
         folder=meta.as_text(str(Path.cwd())),
         created=_moment(),
         source="valgrind",
-        machine=run.machine,
+        machine=run.machine_name,
         options=run.described,
         host=_host(),
         trace=run.trace,
     )
 
 
+def _recorder(run: Run, session: Session) -> _engine.Recorder:
+    folders = (str(session.folder), str(run.folder))
+    if not run.machine.simulates:
+        return _engine.Recorder(*folders, run.trace, run.max_bytes)
+    options = results.engine_options(run.machine, run.probe)
+    return _engine.Recorder(*folders, run.trace, run.max_bytes, run.machine.to_engine(), options)
+
+
 def run_target(run: Run) -> int:
     """Runs the target to its end and writes its recording; the target's wait status."""
     with Session(run.folder) as session:
-        recorder = _engine.Recorder(str(session.folder), str(run.folder), run.trace, run.max_bytes)
+        recorder = _recorder(run, session)
         command = capture_command(
             session.folder, run.options, run.target.argv[0], run.target.argv[1:]
         )
@@ -168,6 +179,18 @@ def _drain(run: Run, recorder: _engine.Recorder, opening: Meta) -> None:
         ]
         run.messages += [StallscopeError(*error, status=OWN_FAILURE) for error in process.errors]
         run.metas[facts.name] = run.writer.finish(process, facts, quality)
+        _keep_simulation(run, process, run.metas[facts.name])
+
+
+def _keep_simulation(run: Run, process: _engine.Process, facts: Meta) -> None:
+    """What the machine beside the process found, as if its trace had been replayed."""
+    found = process.simulation()
+    if found is None or run.writer.failure is not None:
+        return
+    path = Path(process.folder)
+    run.writer.guard(
+        lambda: results.store(path, facts, run.machine, run.machine_name, run.probe, found)
+    )
 
 
 def _facts(run: Run, process: _engine.Process, opening: Meta) -> Meta:

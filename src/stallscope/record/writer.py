@@ -84,9 +84,9 @@ class RecordingWriter:
     def take_batches(self, recorder: _engine.Recorder) -> None:
         for folder, table, columns in recorder.take_batches():
             if self.failure is None:
-                self._guard(lambda f=folder, t=table, c=columns: self.process(f).append(t, c))
+                self.guard(lambda f=folder, t=table, c=columns: self.process(f).append(t, c))
 
-    def _guard(self, work: object) -> None:
+    def guard(self, work: object) -> None:
         import pyarrow as pa
 
         assert callable(work)
@@ -118,7 +118,7 @@ class RecordingWriter:
             facts = writer.seal(facts)
 
         if self.failure is None:
-            self._guard(work)
+            self.guard(work)
         self._processes.pop(process.folder, None)
         return facts
 

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a simulation gives, and what it is told, between Python and the engine.
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+#include "columns.h"
+#include "session/simulation.h"
+
+namespace stallscope {
+
+inline session::SimulationOptions simulation_options_of(const nanobind::dict& from) {
+  namespace nb = nanobind;
+  session::SimulationOptions options;
+  options.evictions = nb::cast<bool>(from["evictions"]);
+  options.event = nb::cast<std::int32_t>(from["event"]);
+  options.period = nb::cast<std::uint64_t>(from["period"]);
+  options.seed = nb::cast<std::uint64_t>(from["seed"]);
+  return options;
+}
+
+// {"tables": {name: columns}, "instructions": …, "accesses": …, "sample_period": …, …}
+inline nanobind::dict simulation_of(session::SimulationTables made, std::uint64_t instructions,
+                                    std::uint64_t accesses) {
+  nanobind::dict tables;
+  add_table(tables, std::move(made.level));
+  add_table(tables, std::move(made.bucket));
+  add_table(tables, std::move(made.miss));
+  add_table(tables, std::move(made.eviction));
+  add_table(tables, std::move(made.sample));
+  nanobind::dict result;
+  result["tables"] = tables;
+  result["instructions"] = instructions;
+  result["accesses"] = accesses;
+  result["sample_period"] = made.sample_period;
+  result["sample_events"] = made.sample_events;
+  result["sample_level"] = made.sample_level;
+  return result;
+}
+
+}  // namespace stallscope
