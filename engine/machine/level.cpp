@@ -22,15 +22,18 @@ Level::Level(std::uint32_t number, const Geometry& geometry, const PolicyEntry& 
       power_of_two_(std::has_single_bit(geometry.sets)),
       mask_(geometry.sets - 1),
       operations_(*policy.operations(geometry.ways)),
-      tags_(new (kHostLine) std::uint64_t[geometry.sets * geometry.ways]),
+      words_(geometry.sets * stride_of(geometry.ways)),
+      tags_(new (kHostLine) std::uint64_t[words_]),
       state_(geometry.sets) {
-  std::fill_n(tags_.get(), geometry.sets * geometry.ways, kEmpty);
-  sets_ = {tags_.get(), state_.data(), geometry.ways, seed};
+  std::fill_n(tags_.get(), words_, kEmpty);
+  const std::uint64_t all_ways =
+      geometry.ways < 64 ? (std::uint64_t{1} << geometry.ways) - 1 : ~0ULL;
+  sets_ = {tags_.get(), state_.data(), geometry.ways, stride_of(geometry.ways), all_ways, seed};
   if (keeps_settled && power_of_two_) settled.assign(geometry.sets, kEmpty);
 }
 
 std::vector<std::uint64_t> Level::resident() const {
-  std::vector<std::uint64_t> tags(tags_.get(), tags_.get() + geometry_.sets * geometry_.ways);
+  std::vector<std::uint64_t> tags(tags_.get(), tags_.get() + words_);
   std::erase(tags, kEmpty);
   return tags;
 }

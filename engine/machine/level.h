@@ -57,7 +57,7 @@ class Level {
     return operations_.mark(sets_, set_of(line), key_of(line), flags);
   }
   void prefetch_on_host(std::uint64_t line) const {
-    const std::uint64_t* tags = sets_.tags + set_of(line) * sets_.ways;
+    const std::uint64_t* tags = sets_.tags + set_of(line) * sets_.stride;
     __builtin_prefetch(tags, 1);
     if (sets_.ways > 8) __builtin_prefetch(tags + 8, 1);
   }
@@ -85,6 +85,7 @@ class Level {
   const std::uint64_t mask_;
   Sets sets_;
   const SetOperations operations_;
+  const std::uint64_t words_;
   struct Release {
     void operator()(std::uint64_t* words) const;
   };

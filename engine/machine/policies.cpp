@@ -3,6 +3,7 @@
 
 #include "machine/policies/fifo.h"
 #include "machine/policies/lru.h"
+#include "machine/policies/lru_x86.h"
 #include "machine/policies/plru.h"
 #include "machine/policies/random.h"
 #include "machine/policies/srrip.h"
@@ -34,19 +35,55 @@ const SetOperations* operations(std::uint32_t ways) {
   }
 }
 
+#if defined(__x86_64__)
+// The operations of an LRU cache with another touch.
+template <typename Simd>
+constexpr SetOperations kWithTouch{Simd::touch, Queue<Lru, 0>::look, Queue<Lru, 0>::remove,
+                                   Queue<Lru, 0>::mark};
+
+template <template <unsigned> typename Simd, unsigned Lanes>
+const SetOperations* simd_operations(std::uint32_t stride) {
+  switch (stride / Lanes) {
+    case 1:
+      return &kWithTouch<Simd<1>>;
+    case 2:
+      return &kWithTouch<Simd<2>>;
+    case 3:
+      return &kWithTouch<Simd<3>>;
+    case 4:
+      return &kWithTouch<Simd<4>>;
+    case 6:
+      return &kWithTouch<Simd<6>>;
+    case 8:
+      return &kWithTouch<Simd<8>>;
+    default:
+      return nullptr;
+  }
+}
+#endif
+
+const SetOperations* lru_operations(std::uint32_t ways) {
+#if defined(__x86_64__)
+  const std::uint32_t stride = stride_of(ways);
+  const SetOperations* simd = nullptr;
+  if (stride % 8 == 0 && ways <= 64 && __builtin_cpu_supports("avx512f"))
+    simd = simd_operations<LruAvx512, 8>(stride);
+  else if (stride % 4 == 0 && ways <= 64 && __builtin_cpu_supports("avx2"))
+    simd = simd_operations<LruAvx2, 4>(stride);
+  if (simd) return simd;
+#endif
+  return operations<Lru>(ways);
+}
+
 template <typename Policy>
 constexpr PolicyEntry entry(std::string_view name, std::string_view description,
-                            bool ways_power_of_two = false) {
-  return {name,
-          description,
-          Policy::kMaxWays,
-          ways_power_of_two,
-          Policy::kFillSettles,
-          operations<Policy>};
+                            bool ways_power_of_two = false,
+                            const SetOperations* (*choose)(std::uint32_t) = operations<Policy>) {
+  return {name, description, Policy::kMaxWays, ways_power_of_two, Policy::kFillSettles, choose};
 }
 
 constexpr PolicyEntry kPolicies[] = {
-    entry<Lru>("lru", "evict the line unused longest"),
+    entry<Lru>("lru", "evict the line unused longest", false, lru_operations),
     entry<Plru>("plru", "evict where a tree of one-bit turns points; close to lru", true),
     entry<Fifo>("fifo", "evict the line that came first"),
     entry<Random>("random", "evict any line, drawn from a seeded generator"),

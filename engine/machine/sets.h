@@ -23,11 +23,20 @@ constexpr bool matches(std::uint64_t tag, std::uint64_t key) { return (tag ^ key
 
 // What policies work on. Owned by a Level.
 struct Sets {
-  std::uint64_t* tags = nullptr;   // ways words a set, one set after the other
+  std::uint64_t* tags = nullptr;   // stride words a set, one set after the other
   std::uint64_t* state = nullptr;  // Places: one word a set
   std::uint32_t ways = 0;
-  std::uint64_t random = 0;  // state of the generator of random replacement
+  std::uint32_t stride = 0;    // words from one set to the next; those past the ways stay kEmpty
+  std::uint64_t all_ways = 0;  // a bit for each way, up to 64
+  std::uint64_t random = 0;    // state of the generator of random replacement
 };
+
+// Sets of more than four ways begin at a line of the host's cache, as far as that is cheap.
+constexpr std::uint32_t stride_of(std::uint32_t ways) {
+  if (ways <= 2 || ways > 64) return ways;
+  if (ways <= 4) return 4;
+  return ways <= 32 ? (ways + 7) / 8 * 8 : 64;
+}
 
 struct Touched {
   std::uint64_t tag;  // hit: the line's tag before; miss: the victim's, or kEmpty
@@ -48,7 +57,9 @@ struct SetOperations {
 
 template <typename Policy, unsigned Ways>
 struct Queue {
-  static std::uint64_t* begin(Sets& s, std::uint64_t set) { return s.tags + set * ways(s); }
+  static std::uint64_t* begin(Sets& s, std::uint64_t set) {
+    return s.tags + set * stride_of(ways(s));
+  }
   static constexpr std::uint32_t ways(const Sets& s) { return Ways ? Ways : s.ways; }
 
   // Looks for the key and moves every tag before it back by one, in the same pass; what fell out
@@ -120,7 +131,9 @@ struct Queue {
 // victim(sets, state, ways), called for a full set only.
 template <typename Policy, unsigned Ways>
 struct Places {
-  static std::uint64_t* begin(Sets& s, std::uint64_t set) { return s.tags + set * ways(s); }
+  static std::uint64_t* begin(Sets& s, std::uint64_t set) {
+    return s.tags + set * stride_of(ways(s));
+  }
   static constexpr std::uint32_t ways(const Sets& s) { return Ways ? Ways : s.ways; }
 
   static std::uint32_t find(const std::uint64_t* tags, std::uint32_t ways, std::uint64_t key) {

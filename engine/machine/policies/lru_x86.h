@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+// The touch of an LRU set without a branch, for x86-64 with AVX-512 or AVX2. All tags of a set are
+// compared at once; then those up to the match (or all, when there is none) move back by one.
+// A branch on the position of the match, as in Queue::shift, is mispredicted on most accesses that
+// do not go to the most recent line, and costs more than the whole of this.
+#pragma once
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+
+#include <bit>
+
+#include "machine/sets.h"
+
+namespace stallscope::machine {
+
+// Sets of up to 8 * Vectors ways whose stride is 8 * Vectors.
+template <unsigned Vectors>
+struct LruAvx512 {
+  __attribute__((target("avx512f"))) static Touched touch(Sets& s, std::uint64_t set,
+                                                          std::uint64_t key, std::uint64_t flags) {
+    std::uint64_t* tags = s.tags + set * (8 * Vectors);
+    const __m512i any = _mm512_set1_epi64(kFlags);
+    const __m512i wanted = _mm512_set1_epi64(static_cast<long long>(key | kFlags));
+    __m512i old[Vectors];
+    std::uint64_t match = 0;
+    for (unsigned v = 0; v < Vectors; ++v) {
+      old[v] = _mm512_load_si512(tags + 8 * v);
+      match |= std::uint64_t{_mm512_cmpeq_epi64_mask(_mm512_or_si512(old[v], any), wanted)}
+               << 8 * v;
+    }
+    // Ones up to and with the match; all ways when there is none.
+    const std::uint64_t moved = (match ^ (match - 1)) & s.all_ways;
+    const std::uint64_t tag = tags[63 - std::countl_zero(moved)];
+    const std::uint64_t first = match ? (tag | flags) & ~kPrefetched : key | flags;
+    __m512i before = _mm512_set1_epi64(static_cast<long long>(first));
+    for (unsigned v = 0; v < Vectors; ++v) {
+      const auto mask = static_cast<__mmask8>(moved >> 8 * v);
+      _mm512_store_si512(tags + 8 * v, _mm512_mask_alignr_epi64(old[v], mask, old[v], before, 7));
+      before = old[v];
+    }
+    return {tag, match != 0};
+  }
+};
+
+// Sets of up to 4 * Vectors ways whose stride is 4 * Vectors.
+template <unsigned Vectors>
+struct LruAvx2 {
+  __attribute__((target("avx2"))) static Touched touch(Sets& s, std::uint64_t set,
+                                                       std::uint64_t key, std::uint64_t flags) {
+    std::uint64_t* tags = s.tags + set * (4 * Vectors);
+    const __m256i any = _mm256_set1_epi64x(kFlags);
+    const __m256i wanted = _mm256_set1_epi64x(static_cast<long long>(key | kFlags));
+    __m256i old[Vectors];
+    std::uint64_t match = 0;
+    for (unsigned v = 0; v < Vectors; ++v) {
+      old[v] = _mm256_load_si256(reinterpret_cast<const __m256i*>(tags + 4 * v));
+      const __m256i equal = _mm256_cmpeq_epi64(_mm256_or_si256(old[v], any), wanted);
+      match |= static_cast<std::uint64_t>(_mm256_movemask_pd(_mm256_castsi256_pd(equal))) << 4 * v;
+    }
+    const std::uint64_t moved = (match ^ (match - 1)) & s.all_ways;
+    const int position = 63 - std::countl_zero(moved);
+    const std::uint64_t tag = tags[position];
+    const std::uint64_t first = match ? (tag | flags) & ~kPrefetched : key | flags;
+    const __m256i end = _mm256_set1_epi64x(position + 1);
+    __m256i lane = _mm256_set_epi64x(3, 2, 1, 0);
+    __m256i before = _mm256_set1_epi64x(static_cast<long long>(first));
+    for (unsigned v = 0; v < Vectors; ++v) {
+      const __m256i turned = _mm256_permute4x64_epi64(old[v], 0x93);
+      const __m256i shifted = _mm256_blend_epi32(turned, before, 3);
+      const __m256i moves = _mm256_cmpgt_epi64(end, lane);
+      _mm256_store_si256(reinterpret_cast<__m256i*>(tags + 4 * v),
+                         _mm256_blendv_epi8(old[v], shifted, moves));
+      before = turned;
+      lane = _mm256_add_epi64(lane, _mm256_set1_epi64x(4));
+    }
+    return {tag, match != 0};
+  }
+};
+
+}  // namespace stallscope::machine
+#endif
