@@ -56,7 +56,7 @@ def start_up(runs: int) -> Iterator[Row]:
     for turn in range(runs):
         say(f"start: {turn + 1} of {runs}")
         for way, words in ways.items():
-            seconds[way].append(timed(words)[0])
+            seconds[way].append(timed(words).seconds)
     for way, taken in seconds.items():
         limit = HELP_SECONDS if way == "--help" else None
         yield Row("start", way, statistics.median(taken), "s", limit)
@@ -74,7 +74,7 @@ def document(rows: list[Row], measured: list[Measured], runs: int) -> dict[str, 
         },
         "runs": runs,
         "rows": [{**asdict(row), "verdict": row.verdict} for row in rows],
-        "seconds": {one.name: {"command": one.command, **one.seconds} for one in measured},
+        "programs": [asdict(one) for one in measured],
     }
 
 

@@ -4,6 +4,7 @@ what is reported are medians."""
 
 from __future__ import annotations
 
+import os
 import statistics
 import subprocess
 import sys
@@ -52,6 +53,7 @@ class Measured:
     name: str
     command: list[str]
     seconds: dict[str, list[float]] = field(default_factory=dict)
+    processor: dict[str, list[float]] = field(default_factory=dict)
     peak_bytes: int = 0  # of the recorder itself, over all runs with a trace
     trace: Trace | None = None
 
@@ -60,6 +62,17 @@ class Measured:
 
     def ratio(self, way: str, to: str) -> float:
         return self.median(way) / self.median(to)
+
+    def processor_ratio(self, way: str, to: str) -> float:
+        """By processor time of all processes together, which others on the machine disturb less."""
+        return statistics.median(self.processor[way]) / statistics.median(self.processor[to])
+
+
+@dataclass(frozen=True)
+class Run:
+    seconds: float
+    processor: float  # seconds of the process and all below it
+    peak_bytes: int  # of the process alone
 
 
 def _peak_bytes(pid: int) -> int:
@@ -71,8 +84,7 @@ def _peak_bytes(pid: int) -> int:
     return sum(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM:"))
 
 
-def timed(words: Sequence[str]) -> tuple[float, int]:
-    """Seconds and the peak memory of the process that was started."""
+def timed(words: Sequence[str]) -> Run:
     peak = 0
     ended = threading.Event()
     started = time.perf_counter()
@@ -87,14 +99,16 @@ def timed(words: Sequence[str]) -> tuple[float, int]:
 
     watcher = threading.Thread(target=watch)
     watcher.start()
-    _, errors = process.communicate()
+    assert process.stderr is not None
+    said = process.stderr.read().decode(errors="replace").strip()
+    _, status, used = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
     seconds = time.perf_counter() - started
     ended.set()
     watcher.join()
     if process.returncode != 0:
-        said = errors.decode(errors="replace").strip()
         raise BenchmarkError(f"{' '.join(words)} ended with {process.returncode}: {said}")
-    return seconds, peak
+    return Run(seconds, used.ru_utime + used.ru_stime, peak)
 
 
 def _trace() -> Trace:
@@ -110,9 +124,10 @@ def measure(program: Program, runs: int, on_run: Callable[[str], None]) -> Measu
     for turn in range(runs):
         for way in program.ways:
             on_run(f"{program.name}: {way}, {turn + 1} of {runs}")
-            seconds, peak = timed([*PREFIXES[way], *measured.command])
-            measured.seconds.setdefault(way, []).append(seconds)
+            run = timed([*PREFIXES[way], *measured.command])
+            measured.seconds.setdefault(way, []).append(run.seconds)
+            measured.processor.setdefault(way, []).append(run.processor)
             if way == "trace":
-                measured.peak_bytes = max(measured.peak_bytes, peak)
+                measured.peak_bytes = max(measured.peak_bytes, run.peak_bytes)
                 measured.trace = _trace()
     return measured

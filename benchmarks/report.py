@@ -54,6 +54,8 @@ def rows_of(measured: Measured) -> Iterator[Row]:
             "",
             RECORD_OF_CACHEGRIND,
         )
+        processor = measured.processor_ratio("count", "cachegrind")
+        yield Row(name, "  by processor time", processor, "")
         yield Row(name, "trace / cachegrind", measured.ratio("trace", "cachegrind"), "")
     if measured.trace is not None:
         yield from _trace_rows(measured)
@@ -76,27 +78,20 @@ def _trace_rows(measured: Measured) -> Iterator[Row]:
 
 
 def table(rows: list[Row]) -> Table:
-    drawn = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for column, justify in (
-        ("", "left"),
-        ("figure", "left"),
-        ("measured", "right"),
-        ("unit", "left"),
-        ("at most", "right"),
-        ("", "left"),
-    ):
-        drawn.add_column(column, justify="right" if justify == "right" else "left", no_wrap=True)
+    drawn = Table("", "figure", box=box.SIMPLE_HEAD, pad_edge=False)
+    drawn.add_column("measured", justify="right")
+    drawn.add_column("unit")
+    drawn.add_column("at most", justify="right")
+    drawn.add_column("")
     before = ""
     for row in rows:
-        limit = "" if row.at_most is None else f"{row.at_most:g}"
-        style = "bold red" if row.verdict == "MISS" else "green"
         drawn.add_row(
             Text(row.subject if row.subject != before else ""),
             Text(row.figure),
             f"{row.measured:.3f}" if row.measured < 100 else f"{row.measured:,.0f}",
             row.unit,
-            limit,
-            Text(row.verdict, style=style),
+            "" if row.at_most is None else f"{row.at_most:g}",
+            Text(row.verdict, style="bold red" if row.verdict == "MISS" else "green"),
         )
         before = row.subject
     return drawn
