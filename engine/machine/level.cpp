@@ -15,13 +15,13 @@ void Level::Release::operator()(std::uint64_t* words) const { operator delete[](
 
 Level::Level(std::uint32_t number, const Geometry& geometry, const PolicyEntry& policy,
              std::uint64_t seed, bool keeps_settled)
-    : index(number),
-      bits(static_cast<std::uint32_t>(std::countr_zero(geometry.line))),
-      fill_settles(policy.fill_settles),
+    : operations_(*policy.operations(geometry.ways)),
+      mask_(geometry.sets - 1),
       geometry_(geometry),
       power_of_two_(std::has_single_bit(geometry.sets)),
-      mask_(geometry.sets - 1),
-      operations_(*policy.operations(geometry.ways)),
+      index(number),
+      bits(static_cast<std::uint32_t>(std::countr_zero(geometry.line))),
+      fill_settles(policy.fill_settles),
       words_(geometry.sets * stride_of(geometry.ways)),
       tags_(new (kHostLine) std::uint64_t[words_]),
       state_(geometry.sets) {

@@ -66,6 +66,15 @@ class Level {
   std::uint64_t settled_mask() const { return settled.empty() ? 0 : mask_; }
   std::vector<std::uint64_t> resident() const;  // tags, in no particular order
 
+ private:
+  // What every lookup reads stands together.
+  SetOperations operations_;
+  Sets sets_;
+  std::uint64_t mask_;
+  Geometry geometry_;
+  bool power_of_two_;
+
+ public:
   const std::uint32_t index;  // among the machine's caches, or among its TLBs
   const std::uint32_t bits;   // of an address below the line number
   const bool fill_settles;
@@ -80,11 +89,6 @@ class Level {
   Counters counters;
 
  private:
-  const Geometry geometry_;
-  const bool power_of_two_;
-  const std::uint64_t mask_;
-  Sets sets_;
-  const SetOperations operations_;
   const std::uint64_t words_;
   struct Release {
     void operator()(std::uint64_t* words) const;

@@ -40,8 +40,8 @@ Machine::Machine(const MachineConfig& config)
   add_caches();
   add_tlbs();
   add_prefetchers();
-  open(data_, mapping_.identity());
-  open(fetch_, mapping_.identity());
+  open(data_);
+  open(fetch_);
 }
 
 void Machine::add_caches() {
@@ -89,7 +89,14 @@ void Machine::add_prefetchers() {
 
 // A port whose settled lines cannot be known (random mapping, no cache) sends every access the slow
 // way.
-void Machine::open(Port& port, bool identity) {
+void Machine::open(Port& port) {
+  const bool identity = mapping_.identity();
+  port.plain = identity;
+  for (std::uint32_t depth = 0; depth < port.caches.depth; ++depth) {
+    const Level& cache = *port.caches.levels[depth];
+    port.plain &=
+        cache.write_allocate && cache.write_back && !cache.exclusive && cache.prefetchers.empty();
+  }
   port.settled = kNothingSettled;
   port.settled_mask = 0;
   if (port.caches.depth) {
@@ -131,18 +138,16 @@ void Machine::write_back(Path& path, std::uint32_t depth, std::uint64_t physical
   }
 }
 
-// A victim leaves the level at `depth`: into the next one if that is exclusive, else written back
-// if dirty. Whether it was.
-bool Machine::leave(Walk& walk, std::uint32_t depth, std::uint64_t victim) {
-  Level& level = *walk.path.levels[depth];
+bool Machine::leave(Path& path, std::uint32_t depth, std::uint64_t victim, std::uint64_t& moving) {
+  Level& level = *path.levels[depth];
   ++level.counters.evictions;
   bool dirty = victim & kDirty;
   if (level.inclusive) dirty |= invalidate_inside(level, line_of(victim));
   level.counters.writebacks += dirty;
-  if (depth + 1 < walk.path.depth && walk.path.levels[depth + 1]->exclusive)
-    walk.moving = (victim & ~kFlags) | (dirty ? kDirty : 0);
+  if (depth + 1 < path.depth && path.levels[depth + 1]->exclusive)
+    moving = (victim & ~kFlags) | (dirty ? kDirty : 0);
   else if (dirty)
-    write_back(walk.path, depth + 1, level.address_of(line_of(victim)));
+    write_back(path, depth + 1, level.address_of(line_of(victim)));
   return dirty;
 }
 

@@ -38,6 +38,13 @@ class Machine {
     access(fetch_, address, bytes, AccessKind::fetch, probe);
   }
 
+  // Says that an access is coming, some ten accesses ahead of it, so that the host's memory is not
+  // waited for. Changes nothing else.
+  void expect(std::uint64_t address) const {
+    for (std::uint32_t depth = 1; depth < data_.caches.depth; ++depth)
+      data_.caches.levels[depth]->prefetch_on_host(address >> data_.caches.levels[depth]->bits);
+  }
+
   // Accesses of one size and kind, in order: the same as data() for each.
   template <typename Probe>
   void data_batch(std::span<const std::uint64_t> addresses, std::uint32_t size, AccessKind kind,
@@ -70,6 +77,9 @@ class Machine {
     std::uint32_t line_bits = 0;
     std::uint32_t page_bits = 0;
     std::uint64_t accesses[kKinds]{};
+    // Caches that all allocate on writes, write back and have no prefetchers, none exclusive, and
+    // identity mapping: what one line of an access does needs no bookkeeping.
+    bool plain = true;
     Path caches;
     Path tlbs;
   };
@@ -90,11 +100,20 @@ class Machine {
     std::uint64_t moving = kEmpty;  // victim on its way into the next, exclusive, level
   };
 
+  static bool page_settled(const Port& port, std::uint64_t first, std::uint64_t last) {
+    if (!port.settled_pages) return true;
+    const std::uint64_t page = first >> port.page_bits;
+    return port.settled_pages[page & port.settled_pages_mask] == key_of(page) &&
+           last >> port.page_bits == page;
+  }
+
   template <typename Probe>
   void access(Port& port, std::uint64_t address, std::uint32_t size, AccessKind kind, Probe& probe);
   template <typename Probe>
   void access_slowly(Port& port, std::uint64_t address, std::uint32_t size, AccessKind kind,
                      Probe& probe);
+  template <typename Probe>
+  std::uint32_t walk_plainly(Path& path, std::uint64_t address, AccessKind kind, Probe& probe);
   template <typename Probe>
   std::uint32_t translate(Port& port, std::uint64_t first, std::uint64_t last, AccessKind kind,
                           Probe& probe);
@@ -121,7 +140,9 @@ class Machine {
   static bool invalidate_inside(Level& level, std::uint64_t line);
   // The nearest cache from `depth` outwards that has the address takes the dirty line.
   static void write_back(Path& path, std::uint32_t depth, std::uint64_t physical);
-  bool leave(Walk& walk, std::uint32_t depth, std::uint64_t victim);
+  // A victim leaves the level at `depth`; whether it was dirty. `moving` is it, where the next
+  // level is exclusive.
+  static bool leave(Path& path, std::uint32_t depth, std::uint64_t victim, std::uint64_t& moving);
   std::uint64_t physical_line(const Level& level, std::uint64_t virtual_line) const {
     return mapping_.identity() ? virtual_line
                                : mapping_.physical(level.address_of(virtual_line)) >> level.bits;
@@ -136,7 +157,7 @@ class Machine {
   void add_caches();
   void add_tlbs();
   void add_prefetchers();
-  static void open(Port& port, bool identity);
+  void open(Port& port);
 
   MachineConfig config_;
   Mapping mapping_;

@@ -13,13 +13,9 @@ inline void Machine::access(Port& port, std::uint64_t address, std::uint32_t siz
   const std::uint64_t line = address >> port.line_bits;
   const std::uint64_t settled = port.settled[line & port.settled_mask];
   // A settled tag equals the line's key, plus 1 when it is dirty; a store needs it dirty.
-  bool done = ((settled ^ key_of(line)) | !writes(kind)) == 1;
-  done &= (address + size - 1) >> port.line_bits == line;
-  if (port.settled_pages) {
-    const std::uint64_t page = address >> port.page_bits;
-    done &= port.settled_pages[page & port.settled_pages_mask] == key_of(page);
-  }
-  if (!done) [[unlikely]]
+  const bool known = ((settled ^ key_of(line)) | !writes(kind)) == 1;
+  const std::uint64_t last = address + size - 1;
+  if (!known || last >> port.line_bits != line || !page_settled(port, address, last)) [[unlikely]]
     access_slowly(port, address, size, kind, probe);
 }
 
@@ -28,12 +24,17 @@ template <typename Probe>
                                               AccessKind kind, Probe& probe) {
   const std::uint64_t last = last_byte(address, size);
   const std::uint32_t translation =
-      port.tlbs.depth ? translate(port, address, last, kind, probe) : 0;
-  Walk walk{port.caches, address, kind, Cause::demand, 0};
-  walk.counted = 1;  // by the port
-  walk.writing = writes(kind);
-  walk_range(walk, address, last, probe);
-  const std::uint32_t depth = walk.served;
+      page_settled(port, address, last) ? 0 : translate(port, address, last, kind, probe);
+  std::uint32_t depth;
+  if (port.plain && (address ^ last) >> port.line_bits == 0) {
+    depth = walk_plainly(port.caches, address, kind, probe);
+  } else {
+    Walk walk{port.caches, address, kind, Cause::demand, 0};
+    walk.counted = 1;  // by the port
+    walk.writing = writes(kind);
+    walk_range(walk, address, last, probe);
+    depth = walk.served;
+  }
   if (depth == 0 && translation == 0) return;
   // Where no cache holds this kind (no instruction cache, say) nothing is known, and nothing costs.
   const bool memory = depth == port.caches.depth;
@@ -43,6 +44,38 @@ template <typename Probe>
                                 : port.caches.depth ? config_.memory_latency
                                                     : 0;
   probe.on_access_done(Served{level, kind, latency + translation, translation, address});
+}
+
+// walk_range for an access within one line of a plain port; the depth that served it.
+template <typename Probe>
+std::uint32_t Machine::walk_plainly(Path& path, std::uint64_t address, AccessKind kind,
+                                    Probe& probe) {
+  std::uint64_t flags = writes(kind) ? kDirty : 0;
+  for (std::uint32_t depth = 0; depth < path.depth; ++depth) {
+    Level& level = *path.levels[depth];
+    const std::uint64_t line = address >> level.bits;
+    const std::uint64_t set = level.set_of(line);
+    if (depth > 0) ++level.counters.accesses[static_cast<unsigned>(kind)];
+    const Touched touched = level.touch(set, key_of(line), flags);
+    if (touched.hit) {
+      level.settle(set, touched.tag | flags);
+      return depth;
+    }
+    if (depth + 2 < path.depth) {
+      const Level& outer = *path.levels[depth + 2];
+      outer.prefetch_on_host(address >> outer.bits);
+    }
+    level.settle(set, level.fill_settles ? key_of(line) | flags : kEmpty);
+    ++level.counters.misses[static_cast<unsigned>(kind)];
+    ++level.counters.fills;
+    std::uint64_t moving;
+    const bool evicts = touched.tag != kEmpty;
+    const bool dirty = evicts && leave(path, depth, touched.tag, moving);
+    probe.on_miss(Miss{level.index, kind, Cause::demand, true, dirty, level.address_of(line),
+                       address, evicts ? level.address_of(line_of(touched.tag)) : kNoVictim});
+    flags = 0;  // the first level took the store
+  }
+  return path.depth;
 }
 
 // Cycles that the translation adds.
@@ -184,7 +217,7 @@ void Machine::miss(Walk& walk, std::uint32_t depth, std::uint64_t virtual_line,
     ++level.counters.misses[static_cast<unsigned>(walk.kind)];
   }
   const bool evicts = victim != kEmpty;
-  const bool dirty = evicts && leave(walk, depth, victim);
+  const bool dirty = evicts && leave(walk.path, depth, victim, walk.moving);
   probe.on_miss(Miss{level.index, walk.kind, walk.cause, counted, dirty,
                      level.address_of(virtual_line), walk.address,
                      evicts ? virtual_address(level, line_of(victim)) : kNoVictim});
@@ -203,7 +236,7 @@ void Machine::move_in(Walk& walk, std::uint32_t depth, Probe& probe) {
   if (touched.hit) return;
   ++level.counters.fills;
   if (touched.tag == kEmpty) return;
-  const bool dirty = leave(walk, depth, touched.tag);
+  const bool dirty = leave(walk.path, depth, touched.tag, walk.moving);
   probe.on_miss(Miss{level.index, walk.kind, Cause::moved, false, dirty,
                      virtual_address(level, line_of(moved)), walk.address,
                      virtual_address(level, line_of(touched.tag))});
@@ -229,11 +262,8 @@ template <typename Probe>
 void Machine::data_batch(std::span<const std::uint64_t> addresses, std::uint32_t size,
                          AccessKind kind, Probe& probe) {
   constexpr std::size_t kAhead = 12;
-  const Path& path = data_.caches;
   for (std::size_t i = 0; i < addresses.size(); ++i) {
-    if (i + kAhead < addresses.size() && mapping_.identity())
-      for (std::uint32_t depth = 1; depth < path.depth; ++depth)
-        path.levels[depth]->prefetch_on_host(addresses[i + kAhead] >> path.levels[depth]->bits);
+    if (i + kAhead < addresses.size()) expect(addresses[i + kAhead]);
     data(addresses[i], size, kind, probe);
   }
 }
