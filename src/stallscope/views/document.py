@@ -13,7 +13,7 @@ import msgspec
 
 def print_json(verb: str, result: Any) -> None:
     """One document on standard output: the result's fields behind the schema's name."""
-    body = msgspec.to_builtins(result)
+    body = msgspec.to_builtins(result, enc_hook=str)
     document = {"schema": f"stallscope.{verb}/1", **body}
     sys.stdout.write(msgspec.json.format(msgspec.json.encode(document), indent=1).decode() + "\n")
 
