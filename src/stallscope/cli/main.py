@@ -27,6 +27,7 @@ QUESTIONS: dict[str, dict[str, str]] = {
         "functions": "the functions that miss",
         "lines": "the lines that miss",
         "evictions": "who throws whom out of the caches",
+        "replay": "run a kept trace through another machine",
         "query": "ask the tables in SQL",
     },
     "See that all is well": {

@@ -14,6 +14,7 @@ from stallscope.views.terminal.text import amount, clean, size
 
 if TYPE_CHECKING:
     from stallscope.analyses.evictions import Evictions
+    from stallscope.analyses.levels import Levels
     from stallscope.analyses.objects import LevelRow, Objects, Places
 
 
@@ -35,6 +36,16 @@ def _levels(rows: list[LevelRow], console: Console) -> None:
 def _left_out(console: Console, count: int) -> None:
     if count > 0:
         console.print(Text(f"  … and {count:,} more (--limit 0 shows all)", style="dim"))
+
+
+def show_levels(result: Levels, console: Console, limit: int) -> None:
+    console.print(
+        Text(
+            f"machine {clean(result.machine)}: {amount(result.instructions)} instructions, "
+            f"{amount(result.accesses)} accesses"
+        )
+    )
+    _levels(result.rows[: limit or None], console)
 
 
 def show_objects(result: Objects, console: Console, limit: int) -> None:

@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What each cache and TLB of a machine did with a recording."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from stallscope.analyses.objects import LevelRow, MissView
+
+
+@dataclass(frozen=True)
+class Levels:
+    recording: str
+    machine: str
+    instructions: int
+    accesses: int
+    rows: list[LevelRow]
+
+
+def levels(view: MissView) -> Levels:
+    result = view.replay.result
+    return Levels(
+        str(view.replay.recording.path),
+        result.machine_name,
+        result.instructions,
+        result.accesses,
+        view.level_rows(),
+    )

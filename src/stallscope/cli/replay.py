@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: Apache-2.0
+"""stallscope replay"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from stallscope.cli.machine_options import machine_options, show, view_of
+from stallscope.cli.options import csv_option, json_option, limit_option, recording_argument
+
+
+@click.command("replay")
+@recording_argument
+@click.option("--probe", type=click.Choice(["misses", "evictions"]), default="misses")
+@machine_options
+@json_option
+@csv_option
+@limit_option
+def command(
+    recording: str | None,
+    probe: str,
+    as_json: bool,
+    as_csv: bool,
+    limit: int | None,
+    **options: Any,
+) -> None:
+    """Run a kept trace through a machine, and keep the result for the other verbs."""
+    from stallscope.analyses.levels import levels
+    from stallscope.views.terminal.objects import show_levels
+
+    view = view_of(recording, evictions=probe == "evictions", **options)
+    show("replay", levels(view), show_levels, as_json, as_csv, limit)
