@@ -10,6 +10,7 @@
 namespace stallscope {
 
 void bind_errors(nanobind::module_& m);
+void bind_machine(nanobind::module_& m);
 void bind_replay(nanobind::module_& m);
 void bind_session(nanobind::module_& m);
 void bind_stream(nanobind::module_& m);

@@ -25,6 +25,9 @@ namespace stallscope::machine {
 
 class Machine {
  public:
+  Machine(const Machine&) = delete;  // its ports point into it
+  Machine& operator=(const Machine&) = delete;
+
   // One access of the program: `size` bytes (at least 1) at a virtual address. Inlined: an access
   // to the settled line of its set costs a few instructions and calls nothing.
   template <typename Probe>
