@@ -32,28 +32,33 @@ int page_find(const struct page* page, unsigned first, unsigned end, unsigned gr
   return -1;
 }
 
+// Inverts the bits [start, start + count).
+static void flip(uint64_t* bits, unsigned start, unsigned count) {
+  unsigned word = start / 64, shift = start % 64;
+  bits[word] ^= mask_of(count) << shift;
+  if (shift + count > 64) bits[word + 1] ^= mask_of(count) >> (64 - shift);
+}
+
 void page_take(struct page* page, unsigned start, unsigned granules) {
-  for (unsigned i = start; i < start + granules; i++) page->taken[i / 64] |= UINT64_C(1) << i % 64;
-  unsigned end = start + granules - 1;
-  page->last[end / 64] |= UINT64_C(1) << end % 64;
+  flip(page->taken, start, granules);
+  flip(page->last, start + granules - 1, 1);
   page->used += granules;
 }
 
 unsigned page_block(const struct page* page, unsigned start) {
   if (!bit(page->taken, start)) return 0;
   if (start > 0 && bit(page->taken, start - 1) && !bit(page->last, start - 1)) return 0;
-  unsigned end = start;
-  while (!bit(page->last, end)) end++;
-  return end - start + 1;
+  unsigned word = start / 64, shift = start % 64;
+  uint64_t ends = page->last[word] >> shift;
+  if (ends == 0) return 64 - shift + (unsigned)__builtin_ctzll(page->last[word + 1]) + 1;
+  return (unsigned)__builtin_ctzll(ends) + 1;
 }
 
 unsigned page_give_back(struct page* page, unsigned start) {
   unsigned granules = page_block(page, start);
   if (granules == 0) return 0;
-  for (unsigned i = start; i < start + granules; i++)
-    page->taken[i / 64] &= ~(UINT64_C(1) << i % 64);
-  unsigned end = start + granules - 1;
-  page->last[end / 64] &= ~(UINT64_C(1) << end % 64);
+  flip(page->taken, start, granules);
+  flip(page->last, start + granules - 1, 1);
   page->used -= granules;
   return granules;
 }
