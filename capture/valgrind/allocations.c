@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Heap blocks, as the wraps in preload.c report them: each with the call path that asked for it.
    Wraps nest (new over malloc): only the outermost is logged, known by our own wrap's code further
-   up the stack. */
+   up the stack. Allocators of a target's own that tell Valgrind about their blocks are heard too.
+ */
 #include "intern.h"
 #include "pub_tool_libcbase.h"
 #include "pub_tool_stacktrace.h"
 #include "pub_tool_threadstate.h"
 #include "requests.h"
 #include "tool.h"
+#include "valgrind.h"
 
 #define MAX_FRAMES 24
 #define KEPT_FRAMES 16
@@ -62,6 +64,12 @@ Bool ss_allocation_request(ThreadId tid, UWord* args, UWord* result) {
       allocated(tid, args[1], args[2], args[3], args[4]);
       return True;
     case SS_REQUEST_FREED:
+      freed(tid, args[1]);
+      return True;
+    case VG_USERREQ__MALLOCLIKE_BLOCK:
+      allocated(tid, SS_ALLOC_KIND_MALLOC, args[1], args[2], 0);
+      return True;
+    case VG_USERREQ__FREELIKE_BLOCK:
       freed(tid, args[1]);
       return True;
     default:
