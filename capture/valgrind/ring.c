@@ -15,6 +15,7 @@
 #define BUFFER_BYTES (SS_RING_BUFFER_WORDS * 8UL)
 #define WRITE_LOCK 1        /* F_WRLCK */
 #define NO_LOCK 2           /* F_UNLCK */
+#define OFD_SETLK 37        /* F_OFD_SETLK */
 #define COUNTER_STEP 8192UL /* counters made sure of at a time: 64 KiB */
 
 struct ss_ring* ss_ring = NULL;
@@ -44,7 +45,9 @@ static void enter_buffer(ULong number) {
   ss_ring->limit = buffer_start(number) + BUFFER_BYTES - SS_RING_GUARD_WORDS * 8UL;
 }
 
-/* POSIX locks belong to the process, so a forked child never holds its parent's. */
+/* The recorder's lock is a POSIX one, so it is gone with its process. Ours belongs to the open
+   file: Valgrind opens and closes every file that is mapped, which would drop a POSIX lock. A
+   forked child gives its share of it up at once. */
 static Bool lock(Int fd, Int command, Short* type) {
   struct vki_flock lk;
   VG_(memset)(&lk, 0, sizeof lk);
@@ -94,7 +97,7 @@ static Bool prepare_file(void) {
   ring_fd = create_ring_file();
   if (ring_fd < 0) return False;
   if (sr_isError(system_call(__NR_ftruncate, ring_fd, SS_RING_BYTES, 0, 0, 0, 0))) return False;
-  return allocate(ring_fd, 0, SS_RING_COUNTER_OFFSET) && lock(ring_fd, VKI_F_SETLK, &type);
+  return allocate(ring_fd, 0, SS_RING_COUNTER_OFFSET) && lock(ring_fd, OFD_SETLK, &type);
 }
 
 static void fill_header(ULong exits) {

@@ -155,6 +155,7 @@ void Recorder::finish(std::unique_ptr<Process> process) {
   process->close(inherit(), remember());
   finished_instructions_ += process->target().measured();
   finished_bytes_ += process->stream_bytes();
+  ++finished_count_;
   std::lock_guard lock(mutex_);
   finished_.push_back(std::move(process));
 }
@@ -162,7 +163,7 @@ void Recorder::finish(std::unique_ptr<Process> process) {
 void Recorder::tick() {
   const bool flush = now_ns() - last_tick_ns_ > kFlushEveryNs;
   if (flush) last_tick_ns_ = now_ns();
-  Progress progress{finished_instructions_, finished_bytes_, running_.size(), 0};
+  Progress progress{finished_instructions_, finished_bytes_, running_.size(), finished_count_};
   for (const auto& process : running_) {
     if (flush) this->flush(*process);
     progress.instructions += process->executed();
@@ -172,7 +173,6 @@ void Recorder::tick() {
     for (const auto& process : running_)
       process->stop_stream("the trace was cut off where it reached --max-size");
   std::lock_guard lock(mutex_);
-  progress.finished = progress_.finished + finished_.size();
   progress_ = progress;
 }
 
@@ -215,7 +215,6 @@ Progress Recorder::progress() const {
 
 std::vector<std::unique_ptr<Process>> Recorder::take_finished() {
   std::lock_guard lock(mutex_);
-  progress_.finished += finished_.size();
   std::vector<std::unique_ptr<Process>> taken(std::make_move_iterator(finished_.begin()),
                                               std::make_move_iterator(finished_.end()));
   finished_.clear();

@@ -79,6 +79,7 @@ class Recorder {
   std::uint64_t last_tick_ns_ = 0;
   std::uint64_t finished_instructions_ = 0;
   std::uint64_t finished_bytes_ = 0;
+  std::uint64_t finished_count_ = 0;
 
   mutable std::mutex mutex_;  // guards what follows
   std::condition_variable room_;
