@@ -21,6 +21,10 @@ _FORWARDS = re.compile(
 )
 
 
+# What runs a program's first function: says nothing about who asked for memory.
+_STARTS = re.compile(r"^(__libc_start_.*|_start|start_thread|__?clone3?|_dl_start_user)$")
+
+
 def forwards(function: str, wrappers: Iterable[str]) -> bool:
     return function in wrappers or _FORWARDS.match(function) is not None
 
@@ -36,6 +40,8 @@ def site_names(
 
 
 def _name(rows: list[dict[str, object]], depth: int, wrappers: Sequence[str]) -> str:
+    own = [row for row in rows if not _STARTS.match(str(row["function"]))]
+    rows = own or rows
     start = 0
     while start + 1 < len(rows) and forwards(str(rows[start]["function"]), wrappers):
         start += 1

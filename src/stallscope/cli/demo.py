@@ -10,6 +10,7 @@ from pathlib import Path
 import click
 
 PROGRAM = "list"
+MACHINE = "default"
 
 
 @click.command("demo")
@@ -29,12 +30,12 @@ def command(output: str) -> None:
     from rich.console import Console
     from rich.text import Text
 
-    from stallscope import workloads
-    from stallscope.analyses.accesses import accesses
+    from stallscope import machines, results, workloads
     from stallscope.analyses.info import info
+    from stallscope.analyses.objects import MissView, objects, places
     from stallscope.record import record
-    from stallscope.views.terminal import accesses as accesses_view
     from stallscope.views.terminal import info as info_view
+    from stallscope.views.terminal.objects import show_objects, show_places
 
     console = Console(highlight=False)
     with tempfile.TemporaryDirectory(prefix="stallscope-demo-") as folder:
@@ -45,7 +46,20 @@ def command(output: str) -> None:
         recorded = record([str(program), *arguments], output=output, force=True, trace=True)
     console.print(Text(f"\n$ stallscope info {output}", style="bold"))
     info_view.show(info(recorded.recording), console, 10)
-    console.print()
-    accesses_view.show(accesses(recorded.recording), console, 5)
+    console.print(Text(f"\n$ stallscope objects {output}", style="bold"))
+    machine = machines.load(MACHINE)
+    view = MissView(results.replay(recorded.recording, machine, MACHINE, results.Probe()))
+    found = objects(view)
+    show_objects(found, console, 3)
+    console.print(Text(f"\n$ stallscope lines {output}", style="bold"))
+    lines = places(view, by_line=True)
+    show_places(lines, console, 3)
+    top, line = found.rows[0], lines.rows[0]
+    console.print(
+        Text(
+            f"\n{top.latency_share:.0%} of the waiting is for {top.object}, most of it at "
+            f"{line.file}:{line.line}."
+        )
+    )
     console.print(Text(f"\nThe recording is {recorded.recording.path}"))
     console.print(Text("next: stallscope record -- YOUR PROGRAM"))
