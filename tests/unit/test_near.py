@@ -9,12 +9,17 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+
+from stallscope import workloads
+from stallscope.recording import open_recording
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = sorted((ROOT / "runtime/near").glob("*.c"))
@@ -305,3 +310,30 @@ def test_containers(standard: str, folder: Path) -> None:
     ran = run(target)
     # Nodes of 24 bytes, two in a line.
     assert ran.stdout == "list=2000 map=500 aligned=1 equal=1 shared=1000\n"
+
+
+# --- recordings
+
+
+def test_a_recording_names_placed_blocks_by_who_asked_for_them(folder: Path) -> None:
+    truth = workloads.truth("placement")
+    words = truth.command_arguments("quick", "near")
+    recording = folder / "near.stallscope"
+    stallscope = Path(sys.executable).with_name("stallscope")
+    ran = run(stallscope, "record", "-o", recording, "--", workloads.build("placement"), *words)
+    assert ran.returncode == 0, ran.stderr
+    tables = open_recording(recording)
+    callers = {
+        row["site"]: row["function"]
+        for row in tables.table("site").to_pylist()
+        if row["depth"] == 0
+    }
+    made = Counter(
+        (callers[row["site"]], row["size"])
+        for row in tables.table("object").to_pylist()
+        if row["kind"] == "heap"
+    )
+    values = truth.values("quick", ran.stdout, "near")
+    for thing in truth.objects:
+        size = workloads.evaluate(thing.bytes, values)
+        assert made[thing.function, size] == workloads.evaluate(thing.count, values)
