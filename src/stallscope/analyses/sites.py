@@ -40,8 +40,8 @@ def site_names(
 
 
 def _name(rows: list[dict[str, object]], depth: int, wrappers: Sequence[str]) -> str:
-    own = [row for row in rows if not _STARTS.match(str(row["function"]))]
-    rows = own or rows
+    started = (i for i, row in enumerate(rows) if _STARTS.match(str(row["function"])))
+    rows = rows[: next(started, None)] or rows
     start = 0
     while start + 1 < len(rows) and forwards(str(rows[start]["function"]), wrappers):
         start += 1
