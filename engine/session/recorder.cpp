@@ -117,10 +117,14 @@ Process::Forked Recorder::remember() {
   };
 }
 
-// It cannot be read before its parent's fork was.
+// It cannot be read before its parent's fork was, which a parent that is gone will not tell any
+// more.
 bool Recorder::waits(const Process& process) const {
   const auto token = process.waits_for();
-  return token && !inheritances_.contains(*token);
+  if (!token || inheritances_.contains(*token)) return false;
+  const std::string parent = std::to_string(*token >> 32) + ".";
+  return std::any_of(running_.begin(), running_.end(),
+                     [&](const auto& other) { return other->name().starts_with(parent); });
 }
 
 bool Recorder::pump(Process& process) {
