@@ -80,7 +80,10 @@ RECORDS = (
         "process_end",
         2,
         "the process ends in an orderly way",
-        (Field("exit_code", "status given to exit, 0..255; 256 when a signal ended it"), Field("clock_ns", "monotonic clock")),
+        (
+            Field("exit_code", "status given to exit, 0..255; 256 when a signal ended it"),
+            Field("clock_ns", "monotonic clock"),
+        ),
     ),
     Record("exec", 3, "the process is about to replace its image", (), tail="path"),
     Record(
