@@ -6,27 +6,14 @@
 
 #include "machine/machine.h"
 #include "machine_naive.h"
+#include "machine_words.h"
 
 using namespace stallscope;
 using namespace stallscope::machine;
+using words::cache;
+using words::of;
 
 namespace {
-
-CacheConfig cache(std::string name, std::uint64_t sets, std::uint32_t ways,
-                  std::uint32_t line = 64) {
-  CacheConfig config;
-  config.name = std::move(name);
-  config.size = sets * ways * line;
-  config.ways = ways;
-  config.line = line;
-  return config;
-}
-
-MachineConfig of(std::vector<CacheConfig> caches) {
-  MachineConfig config;
-  config.caches = std::move(caches);
-  return config;
-}
 
 struct Log {
   std::vector<naive::Eviction> events;

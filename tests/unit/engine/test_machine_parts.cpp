@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: Apache-2.0
+// TLBs, prefetchers, mapping, and what a probe is told.
+#include <doctest.h>
+
+#include <algorithm>
+#include <random>
+#include <set>
+
+#include "machine_words.h"
+
+using namespace stallscope;
+using namespace stallscope::machine;
+using words::cache;
+using words::load;
+using words::Log;
+using words::of;
+using words::store;
+
+namespace {
+
+std::unique_ptr<Machine> made(const MachineConfig& config) {
+  auto machine = make_machine(config);
+  REQUIRE(machine.ok());
+  return std::move(*machine);
+}
+
+MachineConfig with_prefetcher(const char* kind, std::uint32_t degree) {
+  MachineConfig config = of({cache("L1", 64, 8), cache("L2", 1024, 16)});
+  config.prefetchers = {{kind, 0, degree}};
+  return config;
+}
+
+}  // namespace
+
+TEST_CASE("a TLB misses as often as a cache whose lines are its pages") {
+  for (const std::uint32_t ways : {1u, 4u, 12u, 48u}) {
+    CAPTURE(ways);
+    MachineConfig config = of({cache("L1", 8, 2)});
+    config.tlbs = {{"DTLB", Holds::data, 4 * ways, ways, 4096, 0},
+                   {"STLB", Holds::both, 32 * ways, ways, 4096, 7}};
+    auto machine = made(config);
+    auto pages = made(of({cache("one", 4, ways, 4096), cache("two", 32, ways, 4096)}));
+    std::mt19937_64 random(ways);
+    for (int i = 0; i < 20'000; ++i) {
+      const std::uint64_t page = random() % 3 ? random() % 8 : random() % 500;
+      const std::uint64_t address = page * 4096 + random() % 4096;
+      for (std::uint64_t n = random() % 3; n > 0; --n) {
+        load(*machine, address, 8);
+        load(*pages, address, 8);
+      }
+    }
+    for (const std::uint32_t level : {0u, 1u}) {
+      CHECK(machine->tlb_counters(level).accessed() == pages->cache_counters(level).accessed());
+      CHECK(machine->tlb_counters(level).missed() == pages->cache_counters(level).missed());
+      CHECK(machine->tlb_counters(level).missed() > 0);
+    }
+  }
+}
+
+TEST_CASE("data and instructions have their own first TLB and share the second") {
+  MachineConfig config = of({cache("L1", 64, 8)});
+  config.tlbs = {{"ITLB", Holds::instructions, 8, 8, 4096, 0},
+                 {"DTLB", Holds::data, 8, 8, 4096, 0},
+                 {"STLB", Holds::both, 64, 8, 4096, 7}};
+  config.page_walk_latency = 30;
+  config.caches[0].latency = 4;
+  config.memory_latency = 200;
+  auto machine = made(config);
+  Log log;
+  machine->data(0x1000, 8, AccessKind::load, log);
+  machine->fetch(0x1000, 4, log);
+  REQUIRE(log.served.size() == 2);
+  CHECK(log.served[0].translation == 30);
+  CHECK(log.served[0].latency == 230);
+  CHECK(log.served[0].level == 1);  // memory
+  CHECK(log.served[1].translation == 7);
+  CHECK(log.served[1].latency == 11);
+  CHECK(log.served[1].level == 0);
+  REQUIRE(log.translations.size() == 3);
+  CHECK(log.translations[0].tlb == 1);
+  CHECK(log.translations[1].tlb == 2);
+  CHECK(log.translations[2].tlb == 0);
+}
+
+TEST_CASE("an access across pages looks up both and counts once") {
+  MachineConfig config = of({cache("L1", 64, 8)});
+  config.tlbs = {{"DTLB", Holds::data, 8, 8, 4096, 0}};
+  auto machine = made(config);
+  Log log;
+  machine->data(0x1ffc, 8, AccessKind::load, log);
+  CHECK(machine->tlb_counters(0).accessed() == 1);
+  CHECK(machine->tlb_counters(0).missed() == 1);
+  CHECK(machine->tlb_counters(0).fills == 2);
+  REQUIRE(log.translations.size() == 2);
+  CHECK(log.translations[0].counted);
+  CHECK(!log.translations[1].counted);
+  CHECK(log.translations[1].page_address == 0x2000);
+}
+
+TEST_CASE("an access across lines is one access and one miss, but two fills") {
+  auto machine = made(of({cache("L1", 64, 8), cache("L2", 1024, 16)}));
+  Log log;
+  load(*machine, 0x1000);
+  machine->data(0x103c, 8, AccessKind::store, log);
+  CHECK(machine->cache_counters(0).accessed() == 2);
+  CHECK(machine->cache_counters(0).missed() == 2);
+  CHECK(machine->cache_counters(0).fills == 2);
+  // The whole access goes on, also its line that was there.
+  CHECK(machine->cache_counters(1).accessed() == 2);
+  REQUIRE(log.misses.size() == 2);
+  CHECK(log.misses[0].line_address == 0x1040);
+  CHECK(log.misses[0].address == 0x103c);
+  CHECK(log.misses[1].level == 1);
+}
+
+TEST_CASE("a probe is told victims, and empty ways are none") {
+  auto machine = made(of({cache("L1", 2, 2)}));
+  Log log;
+  store(*machine, 0x000);
+  for (const std::uint64_t address : {0x100, 0x200, 0x300})
+    machine->data(address, 4, AccessKind::load, log);
+  REQUIRE(log.misses.size() == 3);
+  CHECK(log.misses[0].victim == kNoVictim);
+  CHECK(log.misses[1].victim == 0x000);
+  CHECK(log.misses[1].victim_dirty);
+  CHECK(log.misses[2].victim == 0x100);
+  CHECK(!log.misses[2].victim_dirty);
+  CHECK(machine->cache_counters(0).evictions == 2);
+  CHECK(machine->cache_counters(0).writebacks == 1);
+}
+
+TEST_CASE("next line: a scan misses once a page") {
+  auto machine = made(with_prefetcher("next_line", 1));
+  Log log;
+  for (std::uint64_t line = 0; line < 10 * 64; ++line)
+    machine->data(0x100000 + line * 64, 8, AccessKind::load, log);
+  const Counters counters = machine->cache_counters(0);
+  CHECK(counters.missed() == 10);
+  CHECK(counters.prefetch_fills == 630);
+  CHECK(counters.prefetch_useful == 630);
+  CHECK(counters.accessed() == 640);
+  CHECK(machine->cache_counters(1).accessed() == 10);  // prefetches are no accesses
+  CHECK(machine->cache_counters(1).prefetch_fills == 630);
+  CHECK(std::count_if(log.misses.begin(), log.misses.end(), [](const Miss& miss) {
+          return miss.cause == Cause::prefetch && miss.level == 0;
+        }) == 630);
+}
+
+TEST_CASE("stride: from the third line of a walk on, lines are there") {
+  auto machine = made(with_prefetcher("stride", 1));
+  for (std::uint64_t line = 0; line < 64; line += 3) load(*machine, 0x100000 + line * 64);
+  CHECK(machine->cache_counters(0).missed() == 3);
+  auto unordered = made(with_prefetcher("stride", 4));
+  for (const std::uint64_t line : {0, 5, 1, 9, 2, 30, 7, 50})
+    load(*unordered, 0x100000 + line * 64);
+  CHECK(unordered->cache_counters(0).prefetch_fills == 0);
+}
+
+TEST_CASE("stream: several runs, upwards and downwards, each found by its second miss") {
+  auto machine = made(with_prefetcher("stream", 2));
+  for (std::uint64_t i = 0; i < 60; ++i) {
+    load(*machine, 0x100000 + i * 64);
+    load(*machine, 0x200fc0 - i * 64);
+  }
+  CHECK(machine->cache_counters(0).missed() == 4);
+}
+
+TEST_CASE("a prefetched line that goes unused is not useful") {
+  auto machine = made(with_prefetcher("next_line", 1));
+  for (std::uint64_t i = 0; i < 100; ++i) load(*machine, 0x100000 + i * 8192);
+  CHECK(machine->cache_counters(0).prefetch_fills == 100);
+  CHECK(machine->cache_counters(0).prefetch_useful == 0);
+}
+
+TEST_CASE("the random mapping is one to one, keeps offsets and follows its seed") {
+  const MappingConfig config{true, 4096};
+  const Mapping mapping(config, 1), other(config, 2);
+  std::mt19937_64 random(3);
+  std::set<std::uint64_t> seen;
+  int differing = 0;
+  for (std::uint64_t i = 0; i < 5000; ++i) {
+    const std::uint64_t address = i < 2500 ? 0x7fff00000000 + i * 4096 + 5 : random();
+    const std::uint64_t physical = mapping.physical(address);
+    CHECK(mapping.virtual_of(physical) == address);
+    CHECK(physical % 4096 == address % 4096);
+    CHECK(seen.insert(physical).second);
+    differing += physical != other.physical(address);
+  }
+  CHECK(differing > 4990);
+}
+
+TEST_CASE("a random mapping moves conflicts of large caches but none within a page") {
+  MachineConfig config = of({cache("L1", 64, 8), cache("L2", 1024, 2)});
+  auto plain = made(config);
+  config.mapping.random = true;
+  auto mapped = made(config);
+  Log log;
+  std::mt19937_64 random(1);
+  std::set<std::uint64_t> touched;
+  for (int i = 0; i < 30'000; ++i) {
+    const std::uint64_t address = 0x7f0000000000 + random() % 2 * 8 + random() % 3000 * 4096 / 8;
+    touched.insert(address / 64 * 64);
+    touched.insert((address + 7) / 64 * 64);
+    load(*plain, address, 8);
+    mapped->data(address, 8, AccessKind::load, log);
+  }
+  CHECK(plain->cache_counters(0).missed() == mapped->cache_counters(0).missed());
+  CHECK(plain->cache_counters(1).missed() != mapped->cache_counters(1).missed());
+  for (const Miss& miss : log.misses) {
+    CHECK(touched.count(miss.line_address) == 1);
+    if (miss.victim != kNoVictim) CHECK(touched.count(miss.victim) == 1);
+  }
+}
+
+TEST_CASE("a machine without a cache for instructions takes fetches and counts no misses") {
+  MachineConfig config = of({cache("L1", 64, 8)});
+  config.caches[0].holds = Holds::data;
+  auto machine = made(config);
+  Log log;
+  machine->fetch(0x1000, 4, log);
+  CHECK(machine->cache_counters(0).accessed() == 0);
+  CHECK((log.misses.empty() && log.served.empty()));
+}
+
+TEST_CASE("the last bytes of the address space are an address like any other") {
+  MachineConfig config = of({cache("L1", 64, 8), cache("L2", 1024, 16)});
+  config.tlbs = {{"DTLB", Holds::data, 8, 8, 4096, 0}};
+  for (const bool random : {false, true}) {
+    config.mapping.random = random;
+    auto machine = made(config);
+    for (int i = 0; i < 3; ++i) load(*machine, ~std::uint64_t{0} - 3, 16);
+    CHECK(machine->cache_counters(0).missed() == 1);
+    CHECK(machine->cache_counters(0).accessed() == 3);
+  }
+}
+
+TEST_CASE("a batch is the same as its accesses one by one") {
+  auto one = made(of({cache("L1", 4, 2), cache("L2", 16, 4)}));
+  auto batch = made(of({cache("L1", 4, 2), cache("L2", 16, 4)}));
+  std::mt19937_64 random(9);
+  std::vector<std::uint64_t> addresses(5000);
+  for (std::uint64_t& address : addresses) address = random() % 16384;
+  Log log;
+  for (const std::uint64_t address : addresses) store(*one, address, 4);
+  batch->data_batch(addresses, 4, AccessKind::store, log);
+  for (const std::uint32_t level : {0u, 1u}) {
+    CHECK(one->cache_counters(level).missed() == batch->cache_counters(level).missed());
+    CHECK(one->cache_counters(level).writebacks == batch->cache_counters(level).writebacks);
+  }
+}

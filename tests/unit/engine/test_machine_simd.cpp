@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+// A machine takes the widest touch that its processor has; here all of them must agree.
+#include <doctest.h>
+
+#include <random>
+#include <vector>
+
+#include "machine/policies/lru.h"
+#include "machine/policies/lru_x86.h"
+
+using namespace stallscope::machine;
+
+#if defined(__x86_64__)
+namespace {
+
+using Touch = Touched (*)(Sets&, std::uint64_t, std::uint64_t, std::uint64_t);
+
+struct Storage {
+  explicit Storage(std::uint32_t ways) {
+    const std::uint32_t stride = stride_of(ways);
+    words.resize(kSets * stride / 8 + 1);
+    for (Host& host : words)
+      for (std::uint64_t& tag : host.tags) tag = kEmpty;
+    sets.tags = words[0].tags;
+    sets.ways = ways;
+    sets.stride = stride;
+    sets.all_ways = ways < 64 ? (std::uint64_t{1} << ways) - 1 : ~0ULL;
+  }
+  static constexpr std::uint32_t kSets = 3;
+  struct alignas(64) Host {
+    std::uint64_t tags[8];
+    bool operator==(const Host&) const = default;
+  };
+  std::vector<Host> words;
+  Sets sets;
+};
+
+void check_same(std::uint32_t ways, Touch touch) {
+  CAPTURE(ways);
+  Storage plain(ways), simd(ways);
+  std::mt19937_64 random(ways);
+  for (int i = 0; i < 3000; ++i) {
+    const std::uint64_t set = random() % Storage::kSets;
+    const std::uint64_t key = key_of(random() % (ways + ways / 2 + 1));
+    const std::uint64_t flags = random() % 3;
+    const Touched expected = Queue<Lru, 0>::touch(plain.sets, set, key, flags);
+    const Touched touched = touch(simd.sets, set, key, flags);
+    REQUIRE(touched.hit == expected.hit);
+    REQUIRE(touched.tag == expected.tag);
+    REQUIRE((simd.words == plain.words));
+  }
+}
+
+}  // namespace
+
+TEST_CASE("lru with AVX2 does what plain lru does") {
+  if (!__builtin_cpu_supports("avx2")) return;
+  check_same(3, LruAvx2<1>::touch);
+  check_same(4, LruAvx2<1>::touch);
+  check_same(5, LruAvx2<2>::touch);
+  check_same(8, LruAvx2<2>::touch);
+  check_same(12, LruAvx2<4>::touch);
+  check_same(16, LruAvx2<4>::touch);
+  check_same(20, LruAvx2<6>::touch);
+  check_same(32, LruAvx2<8>::touch);
+}
+
+TEST_CASE("lru with AVX-512 does what plain lru does") {
+  if (!__builtin_cpu_supports("avx512f")) return;
+  check_same(5, LruAvx512<1>::touch);
+  check_same(8, LruAvx512<1>::touch);
+  check_same(12, LruAvx512<2>::touch);
+  check_same(16, LruAvx512<2>::touch);
+  check_same(20, LruAvx512<3>::touch);
+  check_same(32, LruAvx512<4>::touch);
+  check_same(48, LruAvx512<8>::touch);
+  check_same(64, LruAvx512<8>::touch);
+}
+#endif
