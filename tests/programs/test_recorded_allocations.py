@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Heap blocks: exact numbers, real layout, and the functions that made them."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from conftest import Made, Recorder, run
+from stallscope import workloads
+
+Build = Callable[..., Path]
+
+
+def check_disjoint(made: Made) -> None:
+    """No byte belongs to two heap blocks at once."""
+    changes = []
+    for number, row in enumerate(made.heap()):
+        if row["died"] == row["born"] or row["size"] == 0:
+            continue
+        changes.append((row["born"], 1, number, row))
+        if row["died"] is not None:
+            changes.append((row["died"], 0, number, row))
+    alive: dict[int, int] = {}
+    for _, begins, _, row in sorted(changes, key=lambda change: change[:3]):
+        if begins:
+            for line in range(row["address"], row["address"] + row["size"]):
+                assert line not in alive, f"{line:#x} belongs to two blocks"
+                alive[line] = row["size"]
+        else:
+            for line in range(row["address"], row["address"] + row["size"]):
+                del alive[line]
+
+
+@pytest.mark.parametrize(
+    ("name", "aligned"),
+    [("allocators", 5), ("allocators_jemalloc", 4), ("allocators_tcmalloc", 5)],
+)
+def test_every_allocation_function_is_counted_exactly(
+    name: str, aligned: int, record: Recorder, program: Build
+) -> None:
+    made = record(program(name))
+    assert (made.status, made.ran.stdout) == (0, "ended=1 aligned=1 failures=3\n")
+    paths = {
+        row["site"] for row in made.rows("site") if row["function"] in ("main", "aligned_family")
+    }
+    kinds = Counter(row["allocator"] for row in made.heap() if row["site"] in paths)
+    # printf's buffer is a malloc too, and main is further up its path.
+    assert kinds == {"malloc": 3, "calloc": 1, "realloc": 3, "aligned": aligned}
+    sizes = {row["allocator"]: [] for row in made.heap()}
+    for row in made.heap():
+        if row["site"] in paths:
+            sizes[row["allocator"]].append(row["size"])
+    assert sizes["realloc"] == [30, 3000, 6000]
+    assert sizes["calloc"] == [200]
+    ended = [row for row in made.heap() if row["site"] in paths and row["died"] is not None]
+    # They end by free, by realloc(block, 0), and taken in by a realloc; printf's buffer lives on.
+    assert len(ended) == 6 + aligned
+    check_disjoint(made)
+
+
+@pytest.mark.parametrize("name", ["cxx_new", "cxx_new_jemalloc", "cxx_new_tcmalloc"])
+def test_every_form_of_new_is_counted_exactly(name: str, record: Recorder, program: Build) -> None:
+    made = record(program(name))
+    assert (made.status, made.ran.stdout) == (0, "vector=4 thrown=1 null=1\n")
+    news = [row for row in made.heap() if row["allocator"] in ("new", "new_array")]
+    assert Counter(row["allocator"] for row in news) == {"new": 8, "new_array": 4}
+    assert all(row["died"] is not None for row in news)
+    check_disjoint(made)
+
+
+def test_the_numbers_of_churn_are_its_truth(
+    record: Recorder, workload: Callable[[str], Path]
+) -> None:
+    truth = workloads.truth("churn")
+    made = record(workload("churn"), *truth.command_arguments("quick"))
+    values = truth.values("quick", made.ran.stdout)
+    functions: dict[int, str] = {}
+    for row in made.rows("site"):
+        named = {allocation.function for allocation in truth.allocations}
+        if row["function"] in named:
+            functions.setdefault(row["site"], row["function"])
+    counted = Counter((functions.get(row["site"]), row["allocator"]) for row in made.heap())
+    for allocation in truth.allocations:
+        wanted = workloads.evaluate(allocation.calls, values)
+        assert counted[allocation.function, allocation.allocator] == wanted
+    grown = values["grown"]
+    assert made.info.frees == workloads.evaluate(truth.frees, values) + grown
+
+
+@pytest.mark.parametrize("name", ["heapmap", "heapmap_cxx"])
+@pytest.mark.parametrize("options", [(), ("--trace",)], ids=["counts", "trace"])
+def test_heap_distances_are_the_same_natively_and_recorded(
+    name: str, options: tuple[str, ...], record: Recorder, program: Build
+) -> None:
+    native = run(program(name))
+    made = record(program(name), options=options)
+    assert len(native.out.splitlines()) > 100
+    assert made.ran.out == native.out
+    check_disjoint(made)
+
+
+@pytest.mark.parametrize("name", ["heapmap", "heapmap_cxx"])
+def test_recorded_distances_are_the_printed_ones(
+    name: str, record: Recorder, program: Build
+) -> None:
+    made = record(program(name))
+    printed = [int(line.split()[-1]) for line in made.ran.stdout.splitlines()]
+    own = {row["site"] for row in made.rows("site") if row["function"] in ("main", "make")}
+    blocks = sorted(
+        (row for row in made.heap() if row["site"] in own and row["size"] != 4096),
+        key=lambda row: row["born"],
+    )
+    # `new Small[n]` shows the first element, behind the count that the block begins with.
+    shown = [row["address"] for row in blocks]
+    if name == "heapmap_cxx":
+        forms = [re.sub(r" -?\d+$", "", line) for line in made.ran.stdout.splitlines()]
+        forms.insert(0, "new")
+        shown = [
+            a + (8 if form == "new[] with count" else 0)
+            for a, form in zip(shown, forms, strict=True)
+        ]
+    assert [b - a for a, b in itertools.pairwise(shown)] == printed
+
+
+def test_call_paths_name_the_functions_from_the_inside_out(
+    record: Recorder, program: Build
+) -> None:
+    made = record(program("dlopen"))
+    site = next(row["site"] for row in made.rows("site") if row["function"] == "plugin_sum")
+    path = [row for row in made.rows("site") if row["site"] == site]
+    assert [row["depth"] for row in path] == list(range(len(path)))
+    functions = [row["function"] for row in path]
+    assert functions[0] == "plugin_sum"
+    assert functions.index("use") < functions.index("main")
+    assert path[0]["file"].endswith("dlopen_plugin.c")
+    assert path[0]["line"] == 8
