@@ -193,20 +193,24 @@ INLINE int is_ours(const char* path, const char* end) {
   return begins(name, "vgpreload_");
 }
 
-/* Takes our paths out of a colon-separated list, in place; the length that is left. */
+/* Takes our paths out of a colon-separated list, in place; how many others there were. Also an
+   empty one counts: Valgrind adds ours to a variable that the target's user set to nothing. */
 static word without_ours(char* list) {
   char* out = list;
-  for (char* at = list; *at;) {
-    char* end = at;
+  const char* at = list;
+  for (word left = 0;; at++) {
+    const char* end = at;
     while (*end && *end != ':') end++;
-    if (!is_ours(at, end)) {
-      if (out != list) *out++ = ':';
+    if (is_ours(at, end)) {
+      at = end;
+    } else {
+      if (left++) *out++ = ':';
       while (at < end) *out++ = *at++;
     }
-    at = *end ? end + 1 : end;
+    if (*at) continue;
+    *out = 0;
+    return left;
   }
-  *out = 0;
-  return out - list;
 }
 
 __attribute__((constructor)) static void clean_environment(int argc, char** argv, char** envp) {

@@ -95,9 +95,12 @@ def first_meta(run: Run) -> Meta:
 def _recorder(run: Run, session: Session) -> _engine.Recorder:
     folders = (str(session.folder), str(run.folder))
     if not run.machine.simulates:
-        return _engine.Recorder(*folders, run.trace, run.max_bytes)
+        return _engine.Recorder(*folders, run.trace, run.max_bytes, run.writer.symbols)
     options = results.engine_options(run.machine, run.probe)
-    return _engine.Recorder(*folders, run.trace, run.max_bytes, run.machine.to_engine(), options)
+    described = run.machine.to_engine()
+    return _engine.Recorder(
+        *folders, run.trace, run.max_bytes, run.writer.symbols, described, options
+    )
 
 
 def run_target(run: Run) -> int:
@@ -113,7 +116,7 @@ def run_target(run: Run) -> int:
         before = signal.pthread_sigmask(signal.SIG_BLOCK, blocked)
         try:
             started = time.monotonic()
-            pid = os.posix_spawn(command[0], command, os.environ, setsigmask=before)
+            pid = os.posix_spawn(command[0], command, _environment(), setsigmask=before)
             try:
                 recorder.start(pid)
                 _load_table_writers()
@@ -133,6 +136,16 @@ def _load_table_writers() -> None:
     """A tenth of a second of imports, spent while the target runs rather than after it."""
     import pyarrow.compute
     import pyarrow.parquet  # noqa: F401
+
+
+def _environment() -> dict[bytes, bytes]:
+    """Ours, as we were given it: under the C locale Python adds an LC_CTYPE for itself."""
+    environment = dict(os.environb)
+    if environment.get(b"LC_CTYPE") in (b"C.UTF-8", b"C.utf8", b"UTF-8"):
+        given = Path("/proc/self/environ").read_bytes().split(b"\0")
+        if not any(entry.startswith(b"LC_CTYPE=") for entry in given):
+            del environment[b"LC_CTYPE"]
+    return environment
 
 
 def _watch(
