@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // The functions of stallscope_near.h: which pool, under its lock, and malloc for the rest.
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -64,7 +63,7 @@ static struct wish wish_for(size_t size) {
 
 static void* pass_on(size_t size) {
   __atomic_fetch_add(&passed_on, 1, __ATOMIC_RELAXED);
-  return malloc(size);
+  return system_malloc(size);
 }
 
 static void* place_near(size_t size, const void* hint) {
@@ -122,7 +121,7 @@ __attribute__((noreturn)) static void not_a_block(void) {
 void ss_free_near(void* block) {
   page_number page = region_page(block);
   if (page == 0) {
-    free(block);
+    system_free(block);
     return;
   }
   struct pool* pool = pool_of(page);
@@ -164,7 +163,7 @@ WATCH_UNCHECKED static void copy(void* to, const void* from, unsigned granules, 
 void* ss_realloc_near(void* block, size_t size, const void* hint) {
   size = at_least_one(size);
   bool foreign = region_page(block) == 0;
-  if (foreign && block != NULL) return realloc(block, size);
+  if (foreign && block != NULL) return system_realloc(block, size);
   unsigned granules = foreign ? 0 : (unsigned)(ss_near_usable(block) / GRANULE_BYTES);
   if (!foreign && granules == 0) not_a_block();
   bool small = size <= SS_NEAR_LARGEST;
