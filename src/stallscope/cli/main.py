@@ -30,6 +30,9 @@ QUESTIONS: dict[str, dict[str, str]] = {
         "replay": "run a kept trace through another machine",
         "query": "ask the tables in SQL",
     },
+    "Change what it costs": {
+        "layout": "where heap blocks should lie so that they evict each other less",
+    },
     "See that all is well": {
         "doctor": "what works on this machine, why not, and what to do about it",
         "verify": "check a recording against its own invariants",
