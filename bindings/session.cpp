@@ -61,6 +61,7 @@ nb::tuple tables_of(target::Target& target, symbols::SymbolCache& cache) {
   target::Tables made;
   {
     nb::gil_scoped_release release;
+    const std::lock_guard lock(cache.mutex());
     made = target::make_tables(target, cache);
   }
   nb::dict totals;
@@ -129,7 +130,8 @@ void bind_session(nb::module_& m) {
       .def(
           "__init__",
           [](session::Recorder* self, std::string session_folder, std::string output_folder,
-             bool trace, std::uint64_t max_bytes, nb::object machine, nb::dict simulation) {
+             bool trace, std::uint64_t max_bytes, symbols::SymbolCache& symbols, nb::object machine,
+             nb::dict simulation) {
             session::RecorderOptions options;
             options.session_folder = std::move(session_folder);
             options.output_folder = std::move(output_folder);
@@ -139,11 +141,11 @@ void bind_session(nb::module_& m) {
               options.machine = machine_config_of(nb::cast<nb::dict>(machine));
               options.simulation = simulation_options_of(simulation);
             }
-            new (self) session::Recorder(std::move(options));
+            new (self) session::Recorder(std::move(options), symbols);
           },
           nb::arg("session_folder"), nb::arg("output_folder"), nb::arg("trace"),
-          nb::arg("max_bytes"), nb::arg("machine").none() = nb::none(),
-          nb::arg("simulation") = nb::dict())
+          nb::arg("max_bytes"), nb::arg("symbols"), nb::keep_alive<1, 6>(),
+          nb::arg("machine").none() = nb::none(), nb::arg("simulation") = nb::dict())
       .def(
           "start", [](session::Recorder& r, std::uint64_t pid) { unwrap(r.start(pid)); },
           nb::arg("pid"))

@@ -12,6 +12,7 @@ constexpr std::uint64_t kExecute = 4;
 }  // namespace
 
 void Placing::place_variables(const target::Module& module, probes::Buckets& buckets) {
+  const std::lock_guard lock(symbols_.mutex());
   auto opened = symbols_.open(module.path);
   if (!opened) return;
   symbols::Symbols& symbols = **opened;

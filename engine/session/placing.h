@@ -13,6 +13,8 @@ namespace stallscope::session {
 
 class Placing {
  public:
+  explicit Placing(symbols::SymbolCache& symbols) : symbols_(symbols) {}
+
   // After `target` has taken the record.
   void on_record(unsigned tag, const std::uint64_t* words, const target::Target& target,
                  probes::Buckets& buckets);
@@ -21,7 +23,7 @@ class Placing {
   void place_mapping(std::uint64_t address, const target::Target& target, probes::Buckets& buckets);
   void place_variables(const target::Module& module, probes::Buckets& buckets);
 
-  symbols::SymbolCache symbols_;
+  symbols::SymbolCache& symbols_;
 };
 
 }  // namespace stallscope::session

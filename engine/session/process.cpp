@@ -3,6 +3,7 @@
 
 #include "stream/chunk_output.h"
 #include "stream/parser.h"
+#include "target/naming.h"
 
 namespace stallscope::session {
 
@@ -29,11 +30,19 @@ struct Process::Sink {
   }
 };
 
-Process::Process(std::string name, std::string folder, std::unique_ptr<Ring> ring)
+Process::Process(std::string name, std::string folder, std::unique_ptr<Ring> ring,
+                 symbols::SymbolCache& symbols)
     : name_(std::move(name)),
       folder_(std::move(folder)),
       ring_(std::move(ring)),
+      symbols_(symbols),
+      placing_(symbols),
       counted_(ring_->counts()) {}
+
+void Process::look_up_names() {
+  const std::unique_lock lock(symbols_.mutex(), std::try_to_lock);
+  if (lock.owns_lock()) named_blocks_ = target::look_up_names(target_, symbols_, named_blocks_);
+}
 
 void Process::simulate(const machine::MachineConfig& config, const SimulationOptions& options) {
   auto made = Simulation::make(config, target_.code, options);

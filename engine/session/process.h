@@ -31,7 +31,9 @@ class Process {
   using Inherit = std::function<std::vector<std::uint64_t>(std::uint64_t token)>;
   using Forked = std::function<void(std::uint64_t token, std::vector<std::uint64_t> words)>;
 
-  Process(std::string name, std::string folder, std::unique_ptr<Ring> ring);
+  // `symbols` outlives the process; other threads use it too.
+  Process(std::string name, std::string folder, std::unique_ptr<Ring> ring,
+          symbols::SymbolCache& symbols);
 
   // Creates the stream file; a disk that refuses costs the stream, not the recording. Without
   // `blocks` it keeps how often each exit was taken instead of every execution.
@@ -46,6 +48,8 @@ class Process {
   void peek(const Inherit& inherit, const Forked& forked);
   // The process has ended and pump() ran dry: reads the rest, closes everything.
   void close(const Inherit& inherit, const Forked& forked);
+  // Looks up names that will be needed in the end, while there is nothing else to do.
+  void look_up_names();
   // Everything so far to disk, so that little is lost if the recorder dies.
   void flush();
   void stop_stream(const std::string& why);
@@ -77,8 +81,10 @@ class Process {
   target::Target target_;
   std::unique_ptr<stream::TraceWriter> writer_;
   std::unique_ptr<Simulation> simulation_;
+  symbols::SymbolCache& symbols_;
   Placing placing_;
-  std::uint64_t cut_bytes_ = 0;  // of a stream that was stopped
+  std::uint32_t named_blocks_ = 0;  // whose names have been looked up
+  std::uint64_t cut_bytes_ = 0;     // of a stream that was stopped
   std::vector<Error> errors_;
   bool started_ = false;  // its process_start was read
   bool damaged_ = false;

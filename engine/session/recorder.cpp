@@ -19,6 +19,7 @@ constexpr int kBuffersATurn = 32;
 constexpr std::size_t kRowsABatch = 200'000;
 constexpr std::size_t kBatchesWaiting = 8;
 constexpr std::uint64_t kFlushEveryNs = 1'000'000'000;
+constexpr std::uint64_t kNamesEveryNs = 150'000'000;
 constexpr auto kNap = std::chrono::microseconds(300);
 const std::string kRingPrefix = "ring-";
 
@@ -30,7 +31,8 @@ std::uint64_t now_ns() {
 
 }  // namespace
 
-Recorder::Recorder(RecorderOptions options) : options_(std::move(options)) {}
+Recorder::Recorder(RecorderOptions options, symbols::SymbolCache& symbols)
+    : options_(std::move(options)), symbols_(symbols) {}
 
 Recorder::~Recorder() {
   stop(true);
@@ -91,7 +93,7 @@ bool Recorder::try_open(const std::string& file) {
   if (!ring || *ring == nullptr) return false;
   const std::string name = file.substr(kRingPrefix.size());
   const std::string folder = folder_for(name);
-  auto process = std::make_unique<Process>(name, folder, std::move(*ring));
+  auto process = std::make_unique<Process>(name, folder, std::move(*ring), symbols_);
   mkdir((options_.output_folder + "/children").c_str(), 0700);
   mkdir(folder.c_str(), 0700);
   process->open_stream(folder + "/stream.ss", options_.trace);
@@ -180,6 +182,16 @@ void Recorder::tick() {
   progress_ = progress;
 }
 
+// While the rings are empty there is time for what would otherwise come after the program's end.
+void Recorder::look_up_names() {
+  if (now_ns() - last_names_ns_ < kNamesEveryNs) return;
+  for (const auto& process : running_) {
+    if (!waits(*process)) process->peek(inherit(), remember());
+    process->look_up_names();
+  }
+  last_names_ns_ = now_ns();
+}
+
 void Recorder::run() {
   last_tick_ns_ = now_ns();
   std::uint64_t last_look = 0;
@@ -206,6 +218,7 @@ void Recorder::run() {
     }
     if (any) continue;
     if (stopping && (running_.empty() || abandon_)) break;
+    look_up_names();
     std::this_thread::sleep_for(kNap);
   }
   find_rings();

@@ -40,7 +40,8 @@ struct Progress {
 
 class Recorder {
  public:
-  explicit Recorder(RecorderOptions options);
+  // `symbols` outlives the recorder and its processes.
+  Recorder(RecorderOptions options, symbols::SymbolCache& symbols);
   ~Recorder();
 
   Status start(std::uint64_t root_pid);
@@ -65,7 +66,11 @@ class Recorder {
   void queue_batches(Process& process, bool all);
   void tick();
 
+  void look_up_names();
+
   RecorderOptions options_;
+  symbols::SymbolCache& symbols_;
+  std::uint64_t last_names_ns_ = 0;
   std::uint64_t root_pid_ = 0;
   int notify_fd_ = -1;
   std::thread thread_;

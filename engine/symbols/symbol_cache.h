@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // One Symbols for each file, however many processes of a recording mapped it: fifty compiler
-// processes read libc's symbols once. All share one StringTable. Not thread-safe.
+// processes read libc's symbols once. All share one StringTable. Not thread-safe: where several
+// threads share one, each holds mutex() while it uses the cache or anything that came from it.
 #pragma once
 
 #include <memory>
+#include <mutex>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -22,10 +24,12 @@ class SymbolCache {
   Result<std::shared_ptr<Symbols>> open(const std::string& path, const std::string& build_id = {});
 
   const std::shared_ptr<StringTable>& strings() const { return strings_; }
+  std::mutex& mutex() { return mutex_; }
   // Forgets every file, and so gives their memory back; strings and their ids stay.
   void clear() { files_.clear(); }
 
  private:
+  std::mutex mutex_;
   std::vector<std::string> debug_folders_;
   Limits limits_;
   std::shared_ptr<StringTable> strings_;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "target/naming.h"
 
+#include <algorithm>
 #include <set>
 
 #include "target/resolver.h"
@@ -200,6 +201,26 @@ void TableMaker::fill_quality() {
 }
 
 }  // namespace
+
+std::uint32_t look_up_names(const Target& target, symbols::SymbolCache& cache,
+                            std::uint32_t first) {
+  constexpr std::uint32_t kAtATime = 4000;
+  const stream::CodeTable& code = target.code;
+  const auto end =
+      std::min<std::uint32_t>(first + kAtATime, static_cast<std::uint32_t>(code.blocks.size()));
+  if (first >= end) return first;
+  Resolver resolver(target.mappings.modules(), cache);
+  for (std::uint32_t block = first; block < end; ++block) {
+    const stream::Block& b = code.blocks[block];
+    for (std::uint32_t i = 0; i < b.instructions; ++i)
+      resolver.request(target.block_module[block],
+                       code.instructions[b.first_instruction + i].address);
+  }
+  resolver.resolve();
+  for (std::uint32_t i = 0; i < target.mappings.modules().size(); ++i)
+    if (symbols::Symbols* symbols = resolver.symbols(i)) symbols->variables();
+  return end;
+}
 
 Tables make_tables(Target& target, symbols::SymbolCache& cache) {
   return TableMaker(target, cache).make();

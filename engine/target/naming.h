@@ -25,6 +25,10 @@ struct Tables {
   std::uint64_t stores = 0;
 };
 
+// Reads what names the blocks from `first` on will need, some of them at a time, so that
+// make_tables finds it read. The number of the first block that is left.
+std::uint32_t look_up_names(const Target& target, symbols::SymbolCache& cache, std::uint32_t first);
+
 // `target` is closed. A file that cannot be read costs names, never rows.
 Tables make_tables(Target& target, symbols::SymbolCache& cache);
 

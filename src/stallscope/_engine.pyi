@@ -35,6 +35,7 @@ class Recorder:
         output_folder: str,
         trace: bool,
         max_bytes: int,
+        symbols: SymbolCache,
         machine: dict[str, Any] | None = ...,
         simulation: dict[str, Any] = ...,
     ) -> None: ...

@@ -72,7 +72,7 @@ class RecordingWriter:
     """
 
     def __init__(self) -> None:
-        self._symbols = _engine.SymbolCache()
+        self.symbols = _engine.SymbolCache()
         self._processes: dict[str, ProcessWriter] = {}
         self.failure: StallscopeError | None = None
 
@@ -106,7 +106,7 @@ class RecordingWriter:
 
     def finish(self, process: _engine.Process, facts: Meta, quality: Sequence[Quality]) -> Meta:
         """Tables and meta.json of a process image that has ended."""
-        totals, made = process.target.tables(self._symbols)
+        totals, made = process.target.tables(self.symbols)
         facts = msgspec.structs.replace(facts, threads=len(made["thread"]["thread"]), **totals)
 
         def work() -> None:
