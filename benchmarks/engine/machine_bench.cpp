@@ -51,7 +51,7 @@ Addresses words() {
 Addresses first_level() {
   std::mt19937_64 random(1);
   Addresses addresses(kAccesses);
-  for (std::uint64_t& address : addresses) address = 0x10000 + random() % (32 << 10);
+  for (std::uint64_t& address : addresses) address = 0x10000 + random() % (32 << 10) / 8 * 8;
   return addresses;
 }
 

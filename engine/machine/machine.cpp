@@ -91,7 +91,7 @@ void Machine::add_prefetchers() {
 // way.
 void Machine::open(Port& port) {
   const bool identity = mapping_.identity();
-  port.plain = identity;
+  port.plain = identity && port.caches.depth > 0;
   for (std::uint32_t depth = 0; depth < port.caches.depth; ++depth) {
     const Level& cache = *port.caches.levels[depth];
     port.plain &=

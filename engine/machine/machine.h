@@ -115,8 +115,10 @@ class Machine {
   template <typename Probe>
   void access_slowly(Port& port, std::uint64_t address, std::uint32_t size, AccessKind kind,
                      Probe& probe);
+  static Touched touch_plainly(Level& level, std::uint64_t address, std::uint64_t flags);
   template <typename Probe>
-  std::uint32_t walk_plainly(Path& path, std::uint64_t address, AccessKind kind, Probe& probe);
+  static std::uint32_t miss_plainly(Path& path, std::uint64_t address, AccessKind kind,
+                                    std::uint64_t victim, Probe& probe);
   template <typename Probe>
   std::uint32_t translate(Port& port, std::uint64_t first, std::uint64_t last, AccessKind kind,
                           Probe& probe);

@@ -36,26 +36,26 @@ const SetOperations* operations(std::uint32_t ways) {
 }
 
 #if defined(__x86_64__)
-// The operations of an LRU cache with another touch.
+// What an access needs in SIMD, the rest as it is.
 template <typename Simd>
-constexpr SetOperations kWithTouch{Simd::touch, Queue<Lru, 0>::look, Queue<Lru, 0>::remove,
-                                   Queue<Lru, 0>::mark};
+constexpr SetOperations kSimdOperations{Simd::touch, Queue<Lru, 0>::look, Queue<Lru, 0>::remove,
+                                        Simd::mark};
 
 template <template <unsigned> typename Simd, unsigned Lanes>
 const SetOperations* simd_operations(std::uint32_t stride) {
   switch (stride / Lanes) {
     case 1:
-      return &kWithTouch<Simd<1>>;
+      return &kSimdOperations<Simd<1>>;
     case 2:
-      return &kWithTouch<Simd<2>>;
+      return &kSimdOperations<Simd<2>>;
     case 3:
-      return &kWithTouch<Simd<3>>;
+      return &kSimdOperations<Simd<3>>;
     case 4:
-      return &kWithTouch<Simd<4>>;
+      return &kSimdOperations<Simd<4>>;
     case 6:
-      return &kWithTouch<Simd<6>>;
+      return &kSimdOperations<Simd<6>>;
     case 8:
-      return &kWithTouch<Simd<8>>;
+      return &kSimdOperations<Simd<8>>;
     default:
       return nullptr;
   }

@@ -26,8 +26,10 @@ template <typename Probe>
   const std::uint32_t translation =
       page_settled(port, address, last) ? 0 : translate(port, address, last, kind, probe);
   std::uint32_t depth;
-  if (port.plain && (address ^ last) >> port.line_bits == 0) {
-    depth = walk_plainly(port.caches, address, kind, probe);
+  if (port.plain && (address ^ last) >> port.line_bits == 0) [[likely]] {
+    const std::uint64_t flags = writes(kind) ? kDirty : 0;
+    const Touched touched = touch_plainly(*port.caches.levels[0], address, flags);
+    depth = touched.hit ? 0 : miss_plainly(port.caches, address, kind, touched.tag, probe);
   } else {
     Walk walk{port.caches, address, kind, Cause::demand, 0};
     walk.counted = 1;  // by the port
@@ -46,36 +48,49 @@ template <typename Probe>
   probe.on_access_done(Served{level, kind, latency + translation, translation, address});
 }
 
-// walk_range for an access within one line of a plain port; the depth that served it.
+inline Touched Machine::touch_plainly(Level& level, std::uint64_t address, std::uint64_t flags) {
+  const std::uint64_t line = address >> level.bits;
+  const std::uint64_t set = level.set_of(line);
+  const Touched touched = level.touch(set, key_of(line), flags);
+  level.settle(set, touched.hit          ? touched.tag | flags
+                    : level.fill_settles ? key_of(line) | flags
+                                         : kEmpty);
+  return touched;
+}
+
+// The rest of the way of an access that a plain port's first cache did not have, and for which it
+// threw out `victim`; the depth that served it.
 template <typename Probe>
-std::uint32_t Machine::walk_plainly(Path& path, std::uint64_t address, AccessKind kind,
-                                    Probe& probe) {
-  std::uint64_t flags = writes(kind) ? kDirty : 0;
-  for (std::uint32_t depth = 0; depth < path.depth; ++depth) {
+std::uint32_t Machine::miss_plainly(Path& path, std::uint64_t address, AccessKind kind,
+                                    std::uint64_t victim, Probe& probe) {
+  for (std::uint32_t depth = 0;;) {
     Level& level = *path.levels[depth];
-    const std::uint64_t line = address >> level.bits;
-    const std::uint64_t set = level.set_of(line);
-    if (depth > 0) ++level.counters.accesses[static_cast<unsigned>(kind)];
-    const Touched touched = level.touch(set, key_of(line), flags);
-    if (touched.hit) {
-      level.settle(set, touched.tag | flags);
-      return depth;
-    }
     if (depth + 2 < path.depth) {
       const Level& outer = *path.levels[depth + 2];
       outer.prefetch_on_host(address >> outer.bits);
     }
-    level.settle(set, level.fill_settles ? key_of(line) | flags : kEmpty);
     ++level.counters.misses[static_cast<unsigned>(kind)];
     ++level.counters.fills;
-    std::uint64_t moving;
-    const bool evicts = touched.tag != kEmpty;
-    const bool dirty = evicts && leave(path, depth, touched.tag, moving);
-    probe.on_miss(Miss{level.index, kind, Cause::demand, true, dirty, level.address_of(line),
-                       address, evicts ? level.address_of(line_of(touched.tag)) : kNoVictim});
-    flags = 0;  // the first level took the store
+    bool dirty = false;
+    std::uint64_t victim_address = kNoVictim;
+    if (victim != kEmpty) {
+      victim_address = level.address_of(line_of(victim));
+      if (level.inclusive || victim & kDirty) {
+        std::uint64_t moving;
+        dirty = leave(path, depth, victim, moving);
+      } else {
+        ++level.counters.evictions;
+      }
+    }
+    probe.on_miss(Miss{level.index, kind, Cause::demand, true, dirty,
+                       address >> level.bits << level.bits, address, victim_address});
+    if (++depth == path.depth) return depth;
+    Level& next = *path.levels[depth];
+    ++next.counters.accesses[static_cast<unsigned>(kind)];
+    const Touched touched = touch_plainly(next, address, 0);  // the first level took the store
+    if (touched.hit) return depth;
+    victim = touched.tag;
   }
-  return path.depth;
 }
 
 // Cycles that the translation adds.

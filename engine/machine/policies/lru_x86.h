@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The touch of an LRU set without a branch, for x86-64 with AVX-512 or AVX2. All tags of a set are
-// compared at once; then those up to the match (or all, when there is none) move back by one.
+// LRU sets without a branch, for x86-64 with AVX-512 or AVX2. All tags of a set are compared at
+// once; then those up to the match (or all, when there is none) move back by one.
 // A branch on the position of the match, as in Queue::shift, is mispredicted on most accesses that
 // do not go to the most recent line, and costs more than the whole of this.
 #pragma once
@@ -41,6 +41,20 @@ struct LruAvx512 {
     }
     return {tag, match != 0};
   }
+
+  __attribute__((target("avx512f"))) static bool mark(Sets& s, std::uint64_t set, std::uint64_t key,
+                                                      std::uint64_t flags) {
+    std::uint64_t* tags = s.tags + set * (8 * Vectors);
+    const __m512i any = _mm512_set1_epi64(kFlags);
+    const __m512i wanted = _mm512_set1_epi64(static_cast<long long>(key | kFlags));
+    std::uint64_t match = 0;
+    for (unsigned v = 0; v < Vectors; ++v) {
+      const __m512i all = _mm512_or_si512(_mm512_load_si512(tags + 8 * v), any);
+      match |= std::uint64_t{_mm512_cmpeq_epi64_mask(all, wanted)} << 8 * v;
+    }
+    if (match) tags[std::countr_zero(match)] |= flags;
+    return match != 0;
+  }
 };
 
 // Sets of up to 4 * Vectors ways whose stride is 4 * Vectors.
@@ -75,6 +89,21 @@ struct LruAvx2 {
       lane = _mm256_add_epi64(lane, _mm256_set1_epi64x(4));
     }
     return {tag, match != 0};
+  }
+
+  __attribute__((target("avx2"))) static bool mark(Sets& s, std::uint64_t set, std::uint64_t key,
+                                                   std::uint64_t flags) {
+    std::uint64_t* tags = s.tags + set * (4 * Vectors);
+    const __m256i any = _mm256_set1_epi64x(kFlags);
+    const __m256i wanted = _mm256_set1_epi64x(static_cast<long long>(key | kFlags));
+    std::uint64_t match = 0;
+    for (unsigned v = 0; v < Vectors; ++v) {
+      const __m256i old = _mm256_load_si256(reinterpret_cast<const __m256i*>(tags + 4 * v));
+      const __m256i equal = _mm256_cmpeq_epi64(_mm256_or_si256(old, any), wanted);
+      match |= static_cast<std::uint64_t>(_mm256_movemask_pd(_mm256_castsi256_pd(equal))) << 4 * v;
+    }
+    if (match) tags[std::countr_zero(match)] |= flags;
+    return match != 0;
   }
 };
 

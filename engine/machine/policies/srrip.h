@@ -4,7 +4,7 @@
 // line with a distant one (3) goes; when there is none, all grow older until there is.
 #pragma once
 
-#include <algorithm>
+#include <bit>
 
 #include "machine/sets.h"
 
@@ -17,11 +17,8 @@ struct Srrip {
   template <unsigned Ways>
   using Layout = Places<Srrip, Ways>;
 
-  static constexpr std::uint64_t kLong = 2, kDistant = 3;
+  static constexpr std::uint64_t kLong = 2;
 
-  static std::uint64_t interval(std::uint64_t state, std::uint32_t way) {
-    return state >> 2 * way & 3;
-  }
   static void set(std::uint64_t& state, std::uint32_t way, std::uint64_t interval) {
     state = (state & ~(std::uint64_t{3} << 2 * way)) | interval << 2 * way;
   }
@@ -31,16 +28,12 @@ struct Srrip {
     set(state, way, kLong);
   }
   static std::uint32_t victim(Sets&, std::uint64_t& state, std::uint32_t ways) {
-    std::uint64_t oldest = 0;
-    for (std::uint32_t way = 0; way < ways; ++way) oldest = std::max(oldest, interval(state, way));
-    const std::uint64_t ageing = kDistant - oldest;
-    std::uint32_t victim = ways;
-    for (std::uint32_t way = 0; way < ways; ++way) {
-      const std::uint64_t aged = interval(state, way) + ageing;
-      set(state, way, aged);
-      if (aged == kDistant && victim == ways) victim = way;
+    const std::uint64_t ones = 0x5555555555555555ULL >> (64 - 2 * ways);  // 1 in every interval
+    while (true) {
+      const std::uint64_t distant = state & state >> 1 & ones;
+      if (distant) return static_cast<std::uint32_t>(std::countr_zero(distant)) / 2;
+      state += ones;
     }
-    return victim;
   }
 };
 

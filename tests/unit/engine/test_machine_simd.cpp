@@ -35,7 +35,9 @@ struct Storage {
   Sets sets;
 };
 
-void check_same(std::uint32_t ways, Touch touch) {
+using Mark = bool (*)(Sets&, std::uint64_t, std::uint64_t, std::uint64_t);
+
+void check_same(std::uint32_t ways, Touch touch, Mark mark) {
   CAPTURE(ways);
   Storage plain(ways), simd(ways);
   std::mt19937_64 random(ways);
@@ -47,6 +49,9 @@ void check_same(std::uint32_t ways, Touch touch) {
     const Touched touched = touch(simd.sets, set, key, flags);
     REQUIRE(touched.hit == expected.hit);
     REQUIRE(touched.tag == expected.tag);
+    const std::uint64_t other = key_of(random() % (ways + 2));
+    REQUIRE(mark(simd.sets, set, other, kDirty) ==
+            Queue<Lru, 0>::mark(plain.sets, set, other, kDirty));
     REQUIRE((simd.words == plain.words));
   }
 }
@@ -55,25 +60,25 @@ void check_same(std::uint32_t ways, Touch touch) {
 
 TEST_CASE("lru with AVX2 does what plain lru does") {
   if (!__builtin_cpu_supports("avx2")) return;
-  check_same(3, LruAvx2<1>::touch);
-  check_same(4, LruAvx2<1>::touch);
-  check_same(5, LruAvx2<2>::touch);
-  check_same(8, LruAvx2<2>::touch);
-  check_same(12, LruAvx2<4>::touch);
-  check_same(16, LruAvx2<4>::touch);
-  check_same(20, LruAvx2<6>::touch);
-  check_same(32, LruAvx2<8>::touch);
+  check_same(3, LruAvx2<1>::touch, LruAvx2<1>::mark);
+  check_same(4, LruAvx2<1>::touch, LruAvx2<1>::mark);
+  check_same(5, LruAvx2<2>::touch, LruAvx2<2>::mark);
+  check_same(8, LruAvx2<2>::touch, LruAvx2<2>::mark);
+  check_same(12, LruAvx2<4>::touch, LruAvx2<4>::mark);
+  check_same(16, LruAvx2<4>::touch, LruAvx2<4>::mark);
+  check_same(20, LruAvx2<6>::touch, LruAvx2<6>::mark);
+  check_same(32, LruAvx2<8>::touch, LruAvx2<8>::mark);
 }
 
 TEST_CASE("lru with AVX-512 does what plain lru does") {
   if (!__builtin_cpu_supports("avx512f")) return;
-  check_same(5, LruAvx512<1>::touch);
-  check_same(8, LruAvx512<1>::touch);
-  check_same(12, LruAvx512<2>::touch);
-  check_same(16, LruAvx512<2>::touch);
-  check_same(20, LruAvx512<3>::touch);
-  check_same(32, LruAvx512<4>::touch);
-  check_same(48, LruAvx512<8>::touch);
-  check_same(64, LruAvx512<8>::touch);
+  check_same(5, LruAvx512<1>::touch, LruAvx512<1>::mark);
+  check_same(8, LruAvx512<1>::touch, LruAvx512<1>::mark);
+  check_same(12, LruAvx512<2>::touch, LruAvx512<2>::mark);
+  check_same(16, LruAvx512<2>::touch, LruAvx512<2>::mark);
+  check_same(20, LruAvx512<3>::touch, LruAvx512<3>::mark);
+  check_same(32, LruAvx512<4>::touch, LruAvx512<4>::mark);
+  check_same(48, LruAvx512<8>::touch, LruAvx512<8>::mark);
+  check_same(64, LruAvx512<8>::touch, LruAvx512<8>::mark);
 }
 #endif
