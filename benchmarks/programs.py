@@ -52,10 +52,10 @@ def _workload(name: str, *arguments: int | str) -> Callable[[], list[str]]:
 PROGRAMS = (
     Program("matmul", _workload("matmul", 700)),
     Program("gzip", _gzip),
-    # The workload's bench size with twice the probes; then one that fits the caches, with chains
-    # of 10 rows instead of 4, to tell the tool's cost from the memory's.
-    Program("hashjoin", _workload("hashjoin", 400_000, 6_000_000, 100_000)),
-    Program("hashjoin-cached", _workload("hashjoin", 20_000, 12_000_000, 2_000)),
+    # A partition that fits the second-level cache, as joins are run; then one that does not, where
+    # every tool waits for the same memory as the program itself.
+    Program("hashjoin", _workload("hashjoin", 16_000, 24_000_000, 4_000)),
+    Program("hashjoin-large", _workload("hashjoin", 400_000, 6_000_000, 100_000)),
     Program("list", _workload("list"), ("native", "trace")),
     Program("churn", _workload("churn", 1_000_000, 4096), ("native", "count", "trace")),
 )
