@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sweeps along a dozen large heap arrays at once, each made at a line of its own. Large blocks of
-// malloc all begin at the same place of a page, so all of them share a set of the cache at any time.
+// malloc all begin at the same place of a page, so all of them share a set of the cache at any
+// time.
 //
 // arrays [elements] [sweeps]
 #include <stdint.h>
