@@ -5,7 +5,6 @@
 #include <elf.h>
 #include <fcntl.h>
 #include <link.h>
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,6 +33,8 @@ struct policy_site* policy_find(const void* address) {
   struct policy_site* site = slot_of((uintptr_t)address);
   return site->address ? site : NULL;
 }
+
+bool policy_exists(void) { return count > 0; }
 
 unsigned policy_next_line(struct policy_site* site) {
   uint32_t made = __atomic_fetch_add(&site->made, 1, __ATOMIC_RELAXED);

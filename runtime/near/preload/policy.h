@@ -13,6 +13,7 @@
 #ifndef STALLSCOPE_NEAR_POLICY_H
 #define STALLSCOPE_NEAR_POLICY_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 enum { POLICY_NO_LINE = 64 };
@@ -29,6 +30,9 @@ struct policy_site {
 // Reads the file. When anything in it is wrong, says so on standard error and there is no policy: a
 // program must run whatever its policy is.
 void policy_read(const char* path);
+
+// Whether any site is to be placed.
+bool policy_exists(void);
 
 // The line where the next large block of a site begins. Any thread.
 unsigned policy_next_line(struct policy_site* site);

@@ -12,6 +12,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unwind.h>
 
 #include "coloured.h"
 #include "policy.h"
@@ -29,10 +30,29 @@ __attribute__((constructor(101))) static void begin(void) {
   pthread_atfork(coloured_lock, coloured_unlock, coloured_unlock);
 }
 
+struct search {
+  struct policy_site* site;
+  int frames;
+};
+
+static _Unwind_Reason_Code look_at(struct _Unwind_Context* context, void* data) {
+  struct search* search = data;
+  search->site = policy_find((const void*)_Unwind_GetIP(context));
+  return search->site || ++search->frames == 8 ? _URC_END_OF_STACK : _URC_NO_REASON;
+}
+
+// In a recording, the recorder's own wraps lie between the program and us.
+static struct policy_site* site_behind_wraps(void) {
+  struct search search = {NULL, 0};
+  _Unwind_Backtrace(look_at, &search);
+  return search.site;
+}
+
 // NULL when the site's policy has nothing to say about this size. Watchers have been told of blocks
 // that come from here.
 INLINE void* placed(size_t size, const void* caller) {
   struct policy_site* site = policy_find(caller);
+  if (site == NULL && watched() && policy_exists()) site = site_behind_wraps();
   if (site == NULL) return NULL;
   if (size > SS_NEAR_LARGEST) {
     if (site->line == POLICY_NO_LINE) return NULL;

@@ -18,7 +18,8 @@ from typing import Any
 from stallscope.analyses.objects import MissView
 
 LINES = 64  # of a page
-LARGE, SMALL = 4096, 64  # bytes of a block: large ones are moved apart, small ones together
+LARGE = 4096  # bytes of a block from which on it is moved apart from others
+DENSER = 0.85  # small blocks lie together where that takes at most this part of malloc's bytes
 LEAST = 0.01  # share of a level's evictions or misses from which a site is worth it
 MALLOCS = {"malloc", "calloc", "realloc"}
 
@@ -50,10 +51,19 @@ def layout(view: MissView) -> Layout:
     addresses = _addresses(view)
     heap = [b for b in view.buckets if b["kind"] == "heap" and b["site"] in addresses]
     large = {b["bucket"]: b for b in heap if b["bytes"] >= LARGE * b["blocks"]}
-    small = {b["bucket"]: b for b in heap if 0 < b["bytes"] <= SMALL * b["blocks"]}
+    small = {b["bucket"]: b for b in heap if b["blocks"] and _denser(b["bytes"] // b["blocks"])}
     rows = [*_apart(view, large, addresses), *_together(view, small, addresses)]
     name = view.levels[view.event]["name"]
     return Layout(str(view.replay.recording.path), view.replay.result.machine_name, name, rows)
+
+
+def _denser(size: int) -> bool:
+    """Whether blocks of this size share lines better without malloc's headers. The near allocator
+    lets none cross a line; malloc gives at least 32 bytes, in steps of 16."""
+    if not 0 < size <= 64:
+        return False
+    together = 64 / (64 // ((size + 7) // 8 * 8))
+    return together <= DENSER * max(32, (size + 8 + 15) // 16 * 16)
 
 
 def _addresses(view: MissView) -> dict[int, tuple[str, int]]:
