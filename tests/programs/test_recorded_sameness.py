@@ -134,10 +134,10 @@ def test_signals_that_the_recorder_blocks_are_open_in_the_target(record: Recorde
     assert made.status == run(*words).status == 128 + signal.SIGINT
 
 
-def test_descriptors_and_limits_are_inherited(record: Recorder, tmp_path: Path) -> None:
+def test_open_descriptors_are_inherited(record: Recorder, tmp_path: Path) -> None:
     (tmp_path / "input").write_bytes(b"through a descriptor")
     with (tmp_path / "input").open("rb") as file:
-        words = ["/bin/sh", "-c", f"cat <&{file.fileno()}"]
+        words = ["/bin/cat", f"/dev/fd/{file.fileno()}"]
         command = [str(STALLSCOPE), "record", "-q", "-o", str(record.place()), "--", *words]
         ran = subprocess.run(
             command, pass_fds=[file.fileno()], capture_output=True, timeout=PATIENCE
