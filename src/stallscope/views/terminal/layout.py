@@ -3,11 +3,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from stallscope.analyses.layout import Layout
+if TYPE_CHECKING:
+    from stallscope.analyses.layout import Layout
 
 
 def show_layout(result: Layout, console: Console, limit: int) -> None:
