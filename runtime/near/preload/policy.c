@@ -114,7 +114,8 @@ static void refuse(const char* path, int line, const char* why) {
 
 static void parse(const char* path, char* text) {
   char* rest = text;
-  for (int number = 1; rest != NULL && *rest != '\0'; number++) {
+  // The first line is looked at even when there is none.
+  for (int number = 1; number == 1 || (rest != NULL && *rest != '\0'); number++) {
     char* line = strsep(&rest, "\n");
     if (number == 1) {
       if (strcmp(line, "stallscope-near-policy 1") != 0) {
