@@ -21,7 +21,7 @@ struct Geometry {
   std::uint64_t line;  // bytes
 };
 
-// Storage comes zeroed from the operating system where that is cheap; a Level never moves.
+// Never moves: ports and paths point to it.
 class Level {
  public:
   Level(std::uint32_t index, const Geometry& geometry, const PolicyEntry& policy,
@@ -62,6 +62,7 @@ class Level {
     if (sets_.ways > 8) __builtin_prefetch(tags + 8, 1);
   }
 
+  std::uint64_t tag_bytes() const { return words_ * sizeof(std::uint64_t); }
   const Geometry& geometry() const { return geometry_; }
   std::uint64_t settled_mask() const { return settled.empty() ? 0 : mask_; }
   std::vector<std::uint64_t> resident() const;  // tags, in no particular order

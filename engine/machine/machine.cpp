@@ -6,6 +6,9 @@
 namespace stallscope::machine {
 namespace {
 
+// Tags of this size stay in the host's second cache.
+constexpr std::uint64_t kNearBytes = 256 << 10;
+
 // Stands where there is nothing to be settled.
 constexpr std::uint64_t kNothingSettled[1] = {kEmpty};
 
@@ -42,6 +45,9 @@ Machine::Machine(const MachineConfig& config)
   add_prefetchers();
   open(data_);
   open(fetch_);
+  for (std::uint32_t depth = 0; depth < data_.caches.depth && mapping_.identity(); ++depth)
+    if (data_.caches.levels[depth]->tag_bytes() > kNearBytes)
+      far_.push_back(data_.caches.levels[depth]);
 }
 
 void Machine::add_caches() {

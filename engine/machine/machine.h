@@ -41,11 +41,10 @@ class Machine {
     access(fetch_, address, bytes, AccessKind::fetch, probe);
   }
 
-  // Says that an access is coming, some ten accesses ahead of it, so that the host's memory is not
-  // waited for. Changes nothing else.
+  // Says that a data access is coming, best some ten accesses ahead of it, so that the host's
+  // memory is not waited for then. Changes nothing else.
   void expect(std::uint64_t address) const {
-    for (std::uint32_t depth = 1; depth < data_.caches.depth; ++depth)
-      data_.caches.levels[depth]->prefetch_on_host(address >> data_.caches.levels[depth]->bits);
+    for (const Level* level : far_) level->prefetch_on_host(address >> level->bits);
   }
 
   // Accesses of one size and kind, in order: the same as data() for each.
@@ -115,6 +114,9 @@ class Machine {
   template <typename Probe>
   void access_slowly(Port& port, std::uint64_t address, std::uint32_t size, AccessKind kind,
                      Probe& probe);
+  template <typename Probe>
+  void report_served(const Port& port, std::uint32_t depth, std::uint32_t translation,
+                     std::uint64_t address, AccessKind kind, Probe& probe) const;
   static Touched touch_plainly(Level& level, std::uint64_t address, std::uint64_t flags);
   template <typename Probe>
   static std::uint32_t miss_plainly(Path& path, std::uint64_t address, AccessKind kind,
@@ -169,6 +171,7 @@ class Machine {
   bool by_line_ = false;  // has an exclusive cache: lines of one access go their own ways
   Port data_{}, fetch_{};
   std::vector<std::unique_ptr<Level>> caches_, tlbs_;
+  std::vector<const Level*> far_;      // of data, with more tags than fit the host's inner caches
   std::vector<std::uint64_t> wanted_;  // by prefetchers, kept for its storage
 };
 

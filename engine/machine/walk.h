@@ -38,6 +38,12 @@ template <typename Probe>
     depth = walk.served;
   }
   if (depth == 0 && translation == 0) return;
+  report_served(port, depth, translation, address, kind, probe);
+}
+
+template <typename Probe>
+void Machine::report_served(const Port& port, std::uint32_t depth, std::uint32_t translation,
+                            std::uint64_t address, AccessKind kind, Probe& probe) const {
   // Where no cache holds this kind (no instruction cache, say) nothing is known, and nothing costs.
   const bool memory = depth == port.caches.depth;
   const std::uint32_t level =
