@@ -83,7 +83,7 @@ nb::dict run(Machine& machine, const Column<std::uint64_t>& addresses,
   return counters(machine);
 }
 
-std::vector<std::uint64_t> resident(const Machine& machine, const std::string& cache) {
+std::vector<std::uint64_t> resident(Machine& machine, const std::string& cache) {
   const auto& caches = machine.config().caches;
   for (std::uint32_t i = 0; i < caches.size(); ++i)
     if (caches[i].name == cache) return machine.resident(i);

@@ -34,9 +34,9 @@ class Level {
   }
   std::uint64_t address_of(std::uint64_t line) const { return line << bits; }
 
-  // The settled line of a set is one whose next access changes nothing but a counter (a store only
-  // if the line is dirty already). The hot path looks here and nowhere else; whatever else happens
-  // to the set must overwrite or clear the entry.
+  // The settled line of a set (by its virtual number) is one whose next access changes nothing but
+  // a counter (a store only if the line is dirty already). The hot path looks here and nowhere
+  // else; whatever else happens to the set must overwrite or clear the entry.
   void settle(std::uint64_t set, std::uint64_t tag) {
     if (!settled.empty()) settled[set] = tag;
   }
@@ -62,6 +62,7 @@ class Level {
     if (sets_.ways > 8) __builtin_prefetch(tags + 8, 1);
   }
 
+  std::uint64_t set_bytes() const { return geometry_.sets * geometry_.line; }  // apart in one set
   std::uint64_t tag_bytes() const { return words_ * sizeof(std::uint64_t); }
   const Geometry& geometry() const { return geometry_; }
   std::uint64_t settled_mask() const { return settled.empty() ? 0 : mask_; }

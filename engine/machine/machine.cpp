@@ -93,8 +93,8 @@ void Machine::add_prefetchers() {
   }
 }
 
-// A port whose settled lines cannot be known (random mapping, no cache) sends every access the slow
-// way.
+// Settled lines are virtual. Under a random mapping that serves as long as a line's set depends on
+// its offset in the page only; else every access goes the slow way.
 void Machine::open(Port& port) {
   const bool identity = mapping_.identity();
   port.plain = identity && port.caches.depth > 0;
@@ -108,7 +108,7 @@ void Machine::open(Port& port) {
   if (port.caches.depth) {
     const Level& cache = *port.caches.levels[0];
     port.line_bits = cache.bits;
-    if (identity && !cache.settled.empty()) {
+    if ((identity || cache.set_bytes() <= mapping_.page()) && !cache.settled.empty()) {
       port.settled = cache.settled.data();
       port.settled_mask = cache.settled_mask();
     }
@@ -178,7 +178,7 @@ void Machine::reset_counters() {
   for (Port* port : {&data_, &fetch_}) std::fill_n(port->accesses, kKinds, 0);
 }
 
-std::vector<std::uint64_t> Machine::resident(std::uint32_t cache) const {
+std::vector<std::uint64_t> Machine::resident(std::uint32_t cache) {
   const Level& level = *caches_[cache];
   std::vector<std::uint64_t> lines;
   for (const std::uint64_t tag : level.resident())

@@ -58,7 +58,7 @@ class Machine {
   Counters tlb_counters(std::uint32_t tlb) const;
   void reset_counters();
   // First bytes of the lines (virtual addresses) that a cache holds, in no particular order.
-  std::vector<std::uint64_t> resident(std::uint32_t cache) const;
+  std::vector<std::uint64_t> resident(std::uint32_t cache);
 
  private:
   friend Result<std::unique_ptr<Machine>> make_machine(const MachineConfig& config);
@@ -150,11 +150,11 @@ class Machine {
   // A victim leaves the level at `depth`; whether it was dirty. `moving` is it, where the next
   // level is exclusive.
   static bool leave(Path& path, std::uint32_t depth, std::uint64_t victim, std::uint64_t& moving);
-  std::uint64_t physical_line(const Level& level, std::uint64_t virtual_line) const {
+  std::uint64_t physical_line(const Level& level, std::uint64_t virtual_line) {
     return mapping_.identity() ? virtual_line
                                : mapping_.physical(level.address_of(virtual_line)) >> level.bits;
   }
-  std::uint64_t virtual_address(const Level& level, std::uint64_t line) const {
+  std::uint64_t virtual_address(const Level& level, std::uint64_t line) {
     return mapping_.virtual_of(level.address_of(line));
   }
   std::uint64_t last_byte(std::uint64_t address, std::uint32_t size) const {

@@ -3,6 +3,7 @@
 // computed, not stored, and can be inverted, so a victim's virtual address is always known.
 #pragma once
 
+#include <array>
 #include <bit>
 #include <cstdint>
 
@@ -23,22 +24,41 @@ class Mapping {
 
   bool identity() const { return !random_; }
 
-  std::uint64_t physical(std::uint64_t address) const {
-    return random_ ? permuted<false>(address) : address;
+  std::uint64_t physical(std::uint64_t address) {
+    return random_ ? remembered<false>(address, to_physical_) : address;
   }
-  std::uint64_t virtual_of(std::uint64_t address) const {
-    return random_ ? permuted<true>(address) : address;
+  std::uint64_t virtual_of(std::uint64_t address) {
+    return random_ ? remembered<true>(address, to_virtual_) : address;
   }
+  std::uint64_t page() const { return std::uint64_t{1} << page_bits_; }
 
  private:
+  // Pages permuted lately.
+  static constexpr std::uint64_t kRemembered = 256;
+  struct Known {
+    std::uint64_t from = ~std::uint64_t{0};  // first byte of a page; this is none
+    std::uint64_t to = 0;
+  };
+  using Memory = std::array<Known, kRemembered>;
+
+  template <bool Inverse>
+  std::uint64_t remembered(std::uint64_t address, Memory& memory) {
+    const std::uint64_t offset = address & (page() - 1);
+    Known& known = memory[(address >> page_bits_) % kRemembered];
+    if (known.from != address - offset)
+      known = {address - offset, permuted<Inverse>(address - offset)};
+    return known.to | offset;
+  }
+
   static constexpr std::uint64_t mix(std::uint64_t x) {
     x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9ULL;
     x = (x ^ x >> 27) * 0x94d049bb133111ebULL;
     return x ^ x >> 31;
   }
 
-  // A Feistel network over the page number, in two halves of which the left takes an odd bit.
-  // Pages past 2^48 bytes keep their upper bits: caches index with the lower ones only.
+  // Of a page's first byte. A Feistel network over the page number, in two halves of which the left
+  // takes an odd bit. Pages past 2^48 bytes keep their upper bits: caches index with the lower ones
+  // only.
   template <bool Inverse>
   std::uint64_t permuted(std::uint64_t address) const {
     constexpr unsigned kBits = 48;
@@ -56,14 +76,14 @@ class Mapping {
         right ^= mix(left ^ keys_[round]) & right_mask;
     }
     const std::uint64_t kept = address >> kBits << kBits;
-    const std::uint64_t offset = address & ((std::uint64_t{1} << page_bits_) - 1);
-    return kept | left << (right_bits + page_bits_) | right << page_bits_ | offset;
+    return kept | left << (right_bits + page_bits_) | right << page_bits_;
   }
 
   static constexpr unsigned kRounds = 4;
   bool random_ = false;
   unsigned page_bits_ = 12;
   std::uint64_t keys_[kRounds]{};
+  Memory to_physical_, to_virtual_;
 };
 
 }  // namespace stallscope::machine

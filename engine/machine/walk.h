@@ -192,7 +192,7 @@ bool Machine::look_up_line(Walk& walk, std::uint32_t depth, std::uint64_t virtua
   const Touched touched =
       allocates ? level.touch(set, key_of(line), flags) : level.look(set, key_of(line), flags);
   if (touched.hit) {
-    level.settle(set, (touched.tag | flags) & ~kPrefetched);
+    level.settle(set, key_of(virtual_line) | ((touched.tag | flags) & kDirty));
     if (touched.tag & kPrefetched) {
       ++level.counters.prefetch_useful;
       walk.noticed |= 1u << depth;
@@ -200,7 +200,7 @@ bool Machine::look_up_line(Walk& walk, std::uint32_t depth, std::uint64_t virtua
     return true;
   }
   if (allocates) {
-    level.settle(set, level.fill_settles && !prefetch ? key_of(line) | flags : kEmpty);
+    level.settle(set, level.fill_settles && !prefetch ? key_of(virtual_line) | flags : kEmpty);
     ++(walk.cause == Cause::prefetch ? level.counters.prefetch_fills : level.counters.fills);
   }
   walk.holder = allocates ? &level : nullptr;
