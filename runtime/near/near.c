@@ -6,6 +6,7 @@
 #include "pool.h"
 #include "region.h"
 #include "stallscope_near.h"
+#include "system.h"
 #include "watch.h"
 
 static struct pool pools[POOLS];
