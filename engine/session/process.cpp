@@ -104,22 +104,26 @@ std::optional<std::uint64_t> Process::waits_for() const {
 
 bool Process::pump(int buffers, const Inherit& inherit, const Forked& forked) {
   bool any = false;
-  for (int i = 0; i < buffers; ++i) {
+  for (int i = 0; i < buffers && !damaged_; ++i) {
     auto words = ring_->next();
     if (!words) {
       fail(words.error());
       damaged_ = true;
-      return false;
+      break;
     }
     if (words->empty()) break;
     take(*words, inherit, forked);
     ring_->release();
     any = true;
   }
-  return any;
+  if (damaged_) ring_->discard();
+  return any && !damaged_;
 }
 
+// In a stream, a block that has passed one of its exits may still go on behind `position`; records
+// are whole once `position` has moved over them.
 void Process::peek(const Inherit& inherit, const Forked& forked) {
+  if (!ring_->counts() || damaged_) return;
   auto words = ring_->unpublished();
   if (!words || words->empty()) return;
   take(*words, inherit, forked);

@@ -63,6 +63,11 @@ Result<std::span<const std::uint64_t>> Ring::next() {
   return std::span(buffer(consumed), used).subspan(taken_);
 }
 
+void Ring::discard() {
+  taken_ = 0;
+  __atomic_store_n(&header_->consumed, acquire(header_->published), __ATOMIC_RELEASE);
+}
+
 void Ring::release() {
   taken_ = 0;
   __atomic_store_n(&header_->consumed, header_->consumed + 1, __ATOMIC_RELEASE);
@@ -82,6 +87,8 @@ Result<std::span<const std::uint64_t>> Ring::unpublished() const {
   if (number != header_->consumed) return std::span<const std::uint64_t>();
   const std::uint64_t parked = acquire(header_->parked);
   const std::uint64_t position = parked ? parked : acquire(header_->position);
+  // The writer publishes before it moves on, so this tells whether `position` is of that buffer.
+  if (acquire(header_->published) != number) return std::span<const std::uint64_t>();
   const std::uint64_t data = header_->base + SS_RING_HEADER_BYTES;
   const std::uint64_t bytes = SS_RING_BUFFER_WORDS * 8ULL;
   const std::uint64_t start = data + (number % SS_RING_BUFFERS) * bytes;

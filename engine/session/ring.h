@@ -24,6 +24,9 @@ class Ring {
   // The next published buffer, empty when there is none; give it back with release().
   Result<std::span<const std::uint64_t>> next();
   void release();
+  // Gives back everything that is published, unread: a writer must never wait for a reader that
+  // cannot go on.
+  void discard();
 
   // The writer said that nothing follows.
   bool ended() const;
