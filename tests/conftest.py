@@ -6,6 +6,7 @@ from __future__ import annotations
 import functools
 import importlib.util
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -19,6 +20,15 @@ import pytest
 STALLSCOPE = Path(sys.executable).with_name("stallscope")
 PROGRAMS = Path(__file__).resolve().parent / "programs"
 PATIENCE = 300  # seconds; both cores may be busy with something else
+
+
+# A shell starts its background jobs with some signals ignored, and targets would inherit that.
+for _number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP, signal.SIGTERM):
+    if signal.getsignal(_number) is signal.SIG_IGN:
+        signal.signal(
+            _number,
+            signal.default_int_handler if _number == signal.SIGINT else signal.SIG_DFL,
+        )
 
 
 @functools.cache
