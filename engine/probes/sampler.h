@@ -51,8 +51,9 @@ class Sampler {
     z = (z ^ (z >> 27)) * 0x94d049bb133111ebULL;
     return z ^ (z >> 31);
   }
-  // From half to one and a half periods.
-  void rearm() { left_ = period_ == 1 ? 1 : period_ / 2 + 1 + random() % period_; }
+  // Evenly from 1 to two periods less one, so exactly one period on average: samples from before a
+  // thinning and after it must weigh the same.
+  void rearm() { left_ = 1 + random() % (2 * period_ - 1); }
   void thin() {
     std::size_t kept = 0;
     for (const Sample& sample : samples_)

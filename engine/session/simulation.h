@@ -21,9 +21,9 @@ namespace stallscope::session {
 
 struct SimulationOptions {
   bool evictions = false;
-  std::int32_t event = -1;   // level whose misses are sampled: -1 for the first data cache
-  std::uint64_t period = 0;  // 0: chosen by the run
-  std::uint64_t wanted = 10'000;
+  std::int32_t event = -1;        // level whose misses are sampled: -1 for the first data cache
+  std::uint64_t period = 0;       // 0: chosen by the run
+  std::uint64_t wanted = 20'000;  // samples at least, if there are as many events
   std::uint64_t seed = 1;
 };
 

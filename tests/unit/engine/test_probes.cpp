@@ -109,6 +109,19 @@ TEST_CASE("samples are spread evenly over a run of any length, and enough of the
   }
 }
 
+TEST_CASE("what happens early in a run weighs no more than what happens late") {
+  double early = 0;
+  double all = 0;
+  for (std::uint64_t seed = 1; seed <= 40; ++seed) {
+    Sampler sampler(0, 1000, seed);
+    for (std::uint64_t event = 0; event < 9'000; ++event)
+      if (sampler.count()) sampler.take({event < 4'500 ? 0u : 1u, kNoBucket, 0, 0});
+    for (const Sample& sample : sampler.samples()) early += sample.bucket == 0;
+    all += static_cast<double>(sampler.samples().size());
+  }
+  CHECK(early / all == doctest::Approx(0.5).epsilon(0.015));
+}
+
 TEST_CASE("a given period is kept on average and never falls into step with the program") {
   Sampler sampler(100, 0, 5);
   std::set<std::uint64_t> phases;
