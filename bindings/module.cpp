@@ -4,6 +4,7 @@
 NB_MODULE(_engine, m) {
   m.doc() = "Stallscope's native engine.";
   stallscope::bind_errors(m);
+  stallscope::bind_columns(m);
   stallscope::bind_machine(m);
   stallscope::bind_session(m);
   stallscope::bind_replay(m);

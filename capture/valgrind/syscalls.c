@@ -90,6 +90,9 @@ static void after(ThreadId tid, UInt number, UWord* args, UInt count, SysRes res
       ss_emit(SS_EXEC_FAILED, ss_thread(tid), &error, 1);
       break;
     }
+    case __NR_rt_sigaction:
+      if (!sr_isError(res)) ss_precision_handler(args[0], (const void*)args[1]);
+      break;
     case __NR_wait4:
       if (!sr_isError(res)) waited(tid, sr_Res(res), (const Int*)args[1]);
       break;

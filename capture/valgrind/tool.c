@@ -103,6 +103,7 @@ static void before_options(void) {
 
   VG_(clo_vex_control).iropt_unroll_thresh = 0;
 
+  ss_precision_init();
   ss_threads_init();
   ss_memory_init();
   ss_syscalls_init();

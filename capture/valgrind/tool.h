@@ -70,6 +70,10 @@ void ss_syscalls_init(void);
 #define SS_ENDED_BY_SIGNAL 256
 Int ss_exit_code(void); /* as given to exit, else SS_ENDED_BY_SIGNAL */
 
+/* precision.c: exact registers for handlers of faults; the action as the target gave it */
+void ss_precision_init(void);
+void ss_precision_handler(UWord signal, const struct vki_sigaction_base* action);
+
 /* measure.c: switching measuring on and off */
 void ss_measure_init(void);
 void ss_measure(Bool on, UInt mark);

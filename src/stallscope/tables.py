@@ -79,20 +79,24 @@ def _text(column: tuple[memoryview, memoryview], kind: Any) -> pa.Array:
 
     offsets, data = column
     buffers = [None, pa.py_buffer(offsets), pa.py_buffer(data)]
-    array = pa.Array.from_buffers(pa.large_binary(), len(offsets) - 1, buffers)
+    array = pa.Array.from_buffers(kind, len(offsets) - 1, buffers)
     if kind == pa.large_binary():
         return array
     try:
-        return array.cast(kind)
+        array.validate(full=True)
+        return array
     except pa.ArrowInvalid:  # names are bytes to the kernel; what is no text is shown escaped
-        cleaned = [value.as_py().decode("utf-8", "backslashreplace") for value in array]
+        raw = pa.Array.from_buffers(pa.large_binary(), len(offsets) - 1, buffers)
+        cleaned = [value.as_py().decode("utf-8", "backslashreplace") for value in raw]
         return pa.array(cleaned, kind)
 
 
 def to_arrow(table: str, columns: Columns) -> pa.Table:
-    """The engine's columns as an Arrow table, without copies; "no value" becomes null."""
+    """The engine's columns as an Arrow table, without copies; "no value" becomes null.
+
+    Not with pyarrow.compute: importing it takes longer than writing a small recording.
+    """
     import pyarrow as pa
-    import pyarrow.compute as pc
 
     schema = arrow_schema(table)
     arrays = []
@@ -101,11 +105,9 @@ def to_arrow(table: str, columns: Columns) -> pa.Table:
         if isinstance(data, tuple):
             arrays.append(_text(data, field.type))
             continue
-        array = pa.Array.from_buffers(field.type, len(data), [None, pa.py_buffer(data)])
-        if column.none is not None:
-            missing = pc.equal(array, pa.scalar(column.none, field.type))
-            array = pc.if_else(missing, pa.scalar(None, field.type), array)
-        arrays.append(array)
+        valid = None if column.none is None else _engine.valid_bits(data, column.none)
+        buffers = [None if valid is None else pa.py_buffer(valid), pa.py_buffer(data)]
+        arrays.append(pa.Array.from_buffers(field.type, len(data), buffers))
     return pa.Table.from_arrays(arrays, schema=schema)
 
 

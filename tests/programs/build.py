@@ -29,6 +29,7 @@ PROGRAMS: dict[str, Program] = {
         name: Program()
         for name in (
             *("abort", "crash", "environment", "exec_chain", "exit_code", "fork_tree", "heapmap"),
+            *("fault_address",),
             *("howto_marks",),
             *("io", "jit", "killed", "longjmp", "mmaps", "signals", "skip", "spawn", "spin"),
             *("vfork_exec",),

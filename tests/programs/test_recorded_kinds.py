@@ -88,6 +88,14 @@ def test_longjmp_out_of_frames_and_handlers_is_survived(
 
 
 @BOTH
+def test_a_handler_of_faults_sees_the_exact_instruction(
+    options: tuple[str, ...], record: Recorder, program: Build
+) -> None:
+    made = record(program("fault_address"), options=options)
+    assert (made.status, made.ran.stdout) == (0, "exact=3 other=0 sum=80\n")
+
+
+@BOTH
 def test_a_library_that_comes_and_goes_is_named_each_time(
     options: tuple[str, ...], record: Recorder, program: Build
 ) -> None:

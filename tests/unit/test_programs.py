@@ -54,6 +54,7 @@ EXPECTED: dict[str, tuple[int, str]] = {
     "cxx_new_tcmalloc": (0, "vector=4 thrown=1 null=1"),
     "dlopen": (0, "sum=4951\nsum=19901\nsum=44851"),
     "exec_chain": (0, "image 0\nimage 1\nimage 2"),
+    "fault_address": (0, "exact=3 other=0 sum=80"),
     "fork_tree": (0, "processes=7"),
     "howto_marks": (0, "total=4951612"),
     "jit": (0, "sum=111100\nsum=222200\nsum=333300"),

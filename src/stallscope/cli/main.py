@@ -6,7 +6,7 @@ from __future__ import annotations
 import importlib
 import os
 import sys
-from typing import Any
+from typing import NoReturn
 
 import click
 
@@ -96,11 +96,12 @@ def _printable(text: str) -> str:
     return "".join(c if c.isprintable() or c == " " else ascii(c)[1:-1] for c in text)
 
 
-def main(arguments: list[str] | None = None) -> Any:
+def main(arguments: list[str] | None = None) -> NoReturn:
     given = sys.argv[1:] if arguments is None else arguments
     debug = "--debug" in given[: given.index("--")] if "--" in given else "--debug" in given[:1]
     try:
         status = cli.main(given, prog_name="stallscope", standalone_mode=False)
+        sys.stdout.flush()
     except StallscopeError as error:
         if debug:
             raise
@@ -119,6 +120,10 @@ def main(arguments: list[str] | None = None) -> Any:
     except Exception as error:
         if debug:
             raise
+        if isinstance(error, OSError) and error.filename is None:  # no file of ours: the output
+            sys.stdout = None  # or Python tries once more
+            _explain(StallscopeError("the output could not be written", error.strerror or ""))
+            sys.exit(OWN_FAILURE)
         _explain(
             StallscopeError(
                 f"stallscope itself failed: {type(error).__name__}: {error}",
@@ -126,7 +131,13 @@ def main(arguments: list[str] | None = None) -> Any:
             )
         )
         sys.exit(OWN_FAILURE)
-    sys.exit(status if isinstance(status, int) else 0)
+    _leave(status if isinstance(status, int) else 0)
+
+
+def _leave(status: int) -> NoReturn:
+    """Ends at once: taking Python and Arrow apart piece by piece takes longer than a short verb."""
+    sys.stderr.flush()
+    os._exit(status)
 
 
 if __name__ == "__main__":

@@ -19,7 +19,6 @@ from stallscope.machines.model import (
     Tlb,
     from_engine,
 )
-from stallscope.machines.reading import parse, read
 
 __all__ = [
     "NONE",
@@ -45,6 +44,20 @@ def names() -> list[str]:
     files = sorted(path.stem for path in _PRESETS.glob("*.toml"))
     files.remove("default")
     return ["default", "host", "cachegrind", *files, "none"]
+
+
+def parse(text: str, path: str | Path, name: str | None = None) -> Machine:
+    """The machine that a file's text describes; `path` is for messages, nothing is read from it."""
+    from stallscope.machines.reading import parse as parse_text
+
+    return parse_text(text, path, name)
+
+
+def read(path: Path) -> Machine:
+    """A machine from its file."""
+    from stallscope.machines.reading import read as read_file
+
+    return read_file(path)
 
 
 def host() -> Machine:

@@ -18,7 +18,6 @@ from stallscope import __version__, _engine, meta, results
 from stallscope.errors import StallscopeError
 from stallscope.machines import Machine
 from stallscope.meta import Meta
-from stallscope.record import host
 from stallscope.record.preflight import Target
 from stallscope.record.session import Session
 from stallscope.record.tool import OWN_FAILURE, CaptureOptions, capture_command
@@ -69,11 +68,6 @@ def _moment(monotonic_ns: int | None = None) -> str:
     return moment.isoformat(timespec="microseconds")
 
 
-def _host() -> dict[str, Any]:
-    machine = host.machine()
-    return {"system": machine.system, "processor": machine.model, "cores": machine.cores}
-
-
 def first_meta(run: Run) -> Meta:
     return Meta(
         format_version=schemas().format_version,
@@ -87,9 +81,22 @@ def first_meta(run: Run) -> Meta:
         source="valgrind",
         machine=run.machine_name,
         options=run.described,
-        host=_host(),
+        host={},
         trace=run.trace,
     )
+
+
+def _while_it_starts(run: Run, opening: Meta) -> Meta:
+    """What takes a while and can be done beside the target rather than before or after it."""
+    import pyarrow.parquet  # noqa: F401 - tables will be written
+
+    from stallscope.record import host
+
+    machine = host.machine()
+    told = {"system": machine.system, "processor": machine.model, "cores": machine.cores}
+    opening = msgspec.structs.replace(opening, host=told)
+    run.writer.guard(lambda: meta.write(opening, run.folder))
+    return opening
 
 
 def _recorder(run: Run, session: Session) -> _engine.Recorder:
@@ -119,7 +126,7 @@ def run_target(run: Run) -> int:
             pid = os.posix_spawn(command[0], command, _environment(), setsigmask=before)
             try:
                 recorder.start(pid)
-                _load_table_writers()
+                opening = _while_it_starts(run, opening)
                 _watch(run, recorder, opening, pid, started, blocked)
             finally:
                 recorder.stop(abandon=True)
@@ -130,12 +137,6 @@ def run_target(run: Run) -> int:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
     assert run.status is not None
     return run.status
-
-
-def _load_table_writers() -> None:
-    """A tenth of a second of imports, spent while the target runs rather than after it."""
-    import pyarrow.compute
-    import pyarrow.parquet  # noqa: F401
 
 
 def _environment() -> dict[bytes, bytes]:
