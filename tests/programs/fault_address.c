@@ -28,6 +28,7 @@ __attribute__((noinline)) static uint64_t load(const uint64_t* address) {
 }
 
 static void skip(int signal, siginfo_t* info, void* context) {
+  (void)signal, (void)info;
   greg_t* registers = ((ucontext_t*)context)->uc_mcontext.gregs;
   if ((const char*)registers[REG_RIP] == load_here)
     exact++;
