@@ -74,6 +74,7 @@ machine::MachineConfig machine_config_of(const nb::dict& from) {
   for (nb::handle tlb : from["tlbs"]) config.tlbs.push_back(tlb_of(tlb));
   add_prefetcher(config, from["prefetcher"]);
   config.mapping.random = value<std::string>(from["mapping"], "kind") == "random";
+  config.mapping.seed = value<std::uint64_t>(from["mapping"], "seed");
   config.memory_latency = value<std::uint32_t>(from, "memory_latency");
   config.page_walk_latency = value<std::uint32_t>(from, "page_walk");
   config.seed = value<std::uint64_t>(from, "seed");

@@ -46,6 +46,7 @@ struct PrefetcherConfig {
 struct MappingConfig {
   bool random = false;        // false: physical addresses equal virtual ones
   std::uint64_t page = 4096;  // bytes that stay together
+  std::uint64_t seed = 1;     // of the permutation
 };
 
 struct MachineConfig {
@@ -55,7 +56,7 @@ struct MachineConfig {
   MappingConfig mapping;
   std::uint32_t memory_latency = 0;     // cycles of an access that memory serves, all told
   std::uint32_t page_walk_latency = 0;  // cycles that a page walk adds
-  std::uint64_t seed = 1;               // of random replacement and of the random mapping
+  std::uint64_t seed = 1;               // of random replacement
 };
 
 constexpr std::uint32_t kMaxLevels = 6;  // of caches, and of TLBs, on one path

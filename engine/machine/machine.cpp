@@ -38,8 +38,7 @@ void add(Counters& counters, const std::uint64_t (&accesses)[kKinds]) {
 
 }  // namespace
 
-Machine::Machine(const MachineConfig& config)
-    : config_(config), mapping_(config.mapping, config.seed) {
+Machine::Machine(const MachineConfig& config) : config_(config), mapping_(config.mapping) {
   add_caches();
   add_tlbs();
   add_prefetchers();

@@ -14,8 +14,9 @@ namespace stallscope::machine {
 class Mapping {
  public:
   Mapping() = default;
-  Mapping(const MappingConfig& config, std::uint64_t seed)
+  explicit Mapping(const MappingConfig& config)
       : random_(config.random), page_bits_(std::countr_zero(config.page)) {
+    std::uint64_t seed = config.seed;
     for (std::uint64_t& key : keys_) {
       seed += 0x9e3779b97f4a7c15ULL;
       key = mix(seed);

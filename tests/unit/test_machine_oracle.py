@@ -64,7 +64,7 @@ def our_machine(levels: list[Level]) -> Any:
             "caches": caches,
             "tlbs": [],
             "prefetcher": {"kind": "none"},
-            "mapping": {"kind": "identity"},
+            "mapping": {"kind": "identity", "seed": 1},
             "memory_latency": 100,
             "page_walk": 0,
             "seed": 1,
@@ -245,3 +245,40 @@ def test_a_geometry_of_a_real_machine(policy: str) -> None:
         spread = 2**14 if i % 3 else 2**23
         trace.append(Access(0x7F0000000000 + (state >> 33) % spread * 8, 8, LOAD))
     check_same(levels, trace)
+
+
+def missed(mapping_seed: int, seed: int, policy: str) -> list[int]:
+    """Misses so far after each of four walks over the pages that would just fill a large cache."""
+    machine = _engine.Machine(
+        {
+            "caches": [
+                {
+                    "name": "L1",
+                    "holds": "both",
+                    "size": 1 << 20,
+                    "ways": 2,
+                    "line": 64,
+                    "policy": policy,
+                    "write_allocate": True,
+                    "write_back": True,
+                    "inclusion": "neither",
+                    "latency": 1,
+                }
+            ],
+            "tlbs": [],
+            "prefetcher": {"kind": "none"},
+            "mapping": {"kind": "random", "seed": mapping_seed},
+            "memory_latency": 100,
+            "page_walk": 0,
+            "seed": seed,
+        }
+    )
+    pages = [Access(page * 4096, 8, LOAD) for page in range(240)]
+    return [run_ours(machine, pages)["L1"]["misses"]["load"] for _ in range(4)]
+
+
+def test_the_mapping_has_a_seed_of_its_own() -> None:
+    """Which pages meet in a set depends on mapping.seed alone: seed is of random replacement."""
+    assert missed(1, 1, "lru") == missed(1, 2, "lru")
+    assert missed(1, 1, "lru") != missed(2, 1, "lru")
+    assert missed(7, 1, "random") != missed(7, 2, "random")

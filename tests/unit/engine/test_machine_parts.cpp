@@ -173,8 +173,7 @@ TEST_CASE("a prefetched line that goes unused is not useful") {
 }
 
 TEST_CASE("the random mapping is one to one, keeps offsets and follows its seed") {
-  const MappingConfig config{true, 4096};
-  Mapping mapping(config, 1), other(config, 2);
+  Mapping mapping({true, 4096, 1}), other({true, 4096, 2});
   std::mt19937_64 random(3);
   std::set<std::uint64_t> seen;
   int differing = 0;
