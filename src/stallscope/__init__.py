@@ -14,7 +14,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
-__all__ = ["Recording", "StallscopeError", "doctor", "info", "open", "record", "verify"]
+__all__ = ["Recording", "StallscopeError", "doctor", "info", "open", "plot", "record", "verify"]
 
 if TYPE_CHECKING:
     from stallscope.analyses.doctor import Doctor
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from stallscope.record import record
     from stallscope.recording import Recording
     from stallscope.recording import open_recording as open
+    from stallscope.views.plots import plot
 
 # Loaded when first used: importing stallscope stays cheap.
 _HOMES = {
@@ -31,6 +32,7 @@ _HOMES = {
     "StallscopeError": ("stallscope.errors", "StallscopeError"),
     "info": ("stallscope.analyses.info", "info"),
     "record": ("stallscope.record", "record"),
+    "plot": ("stallscope.views.plots", "plot"),
     "open": ("stallscope.recording", "open_recording"),
     "verify": ("stallscope.analyses.verify", "verify"),
 }

@@ -7,7 +7,7 @@ import collections
 from dataclasses import dataclass
 from typing import Any
 
-from stallscope.analyses.objects import MissView
+from stallscope.analyses.objects import LevelRow, MissView
 from stallscope.errors import StallscopeError
 
 
@@ -26,12 +26,38 @@ class EvictionRow:
 
 
 @dataclass(frozen=True)
+class EvictionMatrix:
+    """One level: rows are victims, columns culprits, both in the order of `names`."""
+
+    level: str
+    misses: int
+    evictions: int  # of data
+    names: tuple[str, ...]
+    counts: tuple[tuple[int, ...], ...]
+    shares: tuple[tuple[float, ...], ...]  # of the victim's evictions
+    weights: tuple[float, ...]  # share of the victim's evictions in all of the level
+
+
+@dataclass(frozen=True)
 class Evictions:
     recording: str
     machine: str
     samples: int
     period: int
+    levels: list[LevelRow]
     rows: list[EvictionRow]
+
+    def matrices(self, most: int, least: float = 0.0) -> list[EvictionMatrix]:
+        """One for each level that rows tell of, with at most so many objects, of those that have a
+        part in at least this share of the evictions; where there are more, the last are they."""
+        rows: dict[str, list[EvictionRow]] = collections.defaultdict(list)
+        for row in self.rows:
+            rows[row.level].append(row)
+        return [
+            _matrix(level, rows[level.level], most, least)
+            for level in self.levels
+            if rows[level.level]
+        ]
 
 
 def evictions(view: MissView, *, level: str | None = None, by_line: bool = False) -> Evictions:
@@ -60,6 +86,7 @@ def evictions(view: MissView, *, level: str | None = None, by_line: bool = False
         result.machine_name,
         len(view.samples),
         result.sample_period,
+        view.level_rows(),
         rows,
     )
 
@@ -106,3 +133,33 @@ def _rows(
             )
         )
     return sorted(rows, key=lambda row: (row.level, -row.count, row.evicted, row.by, row.line or 0))
+
+
+def _matrix(level: LevelRow, rows: list[EvictionRow], most: int, least: float) -> EvictionMatrix:
+    part: collections.Counter[str] = collections.Counter()
+    for row in rows:
+        part[row.evicted] += row.count
+        if row.by != row.evicted:
+            part[row.by] += row.count
+    enough = least * sum(row.count for row in rows)
+    # Ties in the order of names, so that the same rows always give the same matrix.
+    ordered = sorted(part, key=lambda name: (-part[name], name))
+    names = [name for name in ordered if part[name] >= enough]
+    if len(ordered) > min(len(names), most):
+        names = names[: most - 1]
+    place = {name: number for number, name in enumerate(names)}
+    if len(ordered) > len(names):
+        names = [*names, f"{len(ordered) - len(names):,} others"]
+    counts = [[0] * len(names) for _ in names]
+    for row in rows:
+        counts[place.get(row.evicted, -1)][place.get(row.by, -1)] += row.count
+    everything = sum(map(sum, counts))
+    return EvictionMatrix(
+        level=level.level,
+        misses=level.misses,
+        evictions=everything,
+        names=tuple(names),
+        counts=tuple(map(tuple, counts)),
+        shares=tuple(tuple(count / max(1, sum(line)) for count in line) for line in counts),
+        weights=tuple(sum(line) / max(1, everything) for line in counts),
+    )

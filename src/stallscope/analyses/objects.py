@@ -5,14 +5,18 @@ from __future__ import annotations
 
 import collections
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from stallscope.analyses.sites import DEPTH, site_names
 from stallscope.errors import StallscopeError
 
 if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
     from stallscope.results import Replay
+
+Row = TypeVar("Row", bound="DataclassInstance")
 
 
 @dataclass(frozen=True)
@@ -65,8 +69,18 @@ class Objects:
     period: int  # events a sample stands for
     seed: int
     average_latency: float  # of an access that missed the first level
+    function: str | None  # whose accesses these are; None: everybody's
     levels: list[LevelRow]
     rows: list[ObjectRow]
+
+    def top(self, most: int, least: float = 0.0) -> tuple[list[ObjectRow], ObjectRow | None]:
+        """The first rows, of those with at least this share of the misses or the latency, and what
+        the others come to together."""
+        shown, left = _first(self.rows, most, least)
+        if not left:
+            return shown, None
+        rest = added_up(left, object=f"{len(left):,} others", kind="others", type="", site=None)
+        return shown, replace(rest, latency_per_miss=_ratio(rest.latency, rest.misses))
 
 
 @dataclass(frozen=True)
@@ -78,8 +92,18 @@ class Places:
     level: str
     misses: int
     samples: int
+    by: str  # function or line
+    object: str | None  # the accesses to which these are; None: to anything
     levels: list[LevelRow]
     rows: list[PlaceRow]
+
+    def top(self, most: int, least: float = 0.0) -> tuple[list[PlaceRow], PlaceRow | None]:
+        """The first rows, of those with at least this share of the misses or the latency, and what
+        the others come to together."""
+        shown, left = _first(self.rows, most, least)
+        if not left:
+            return shown, None
+        return shown, added_up(left, function=f"{len(left):,} others", file="", line=None)
 
 
 @dataclass(frozen=True)
@@ -192,6 +216,7 @@ def objects(view: MissView, function: str | None = None) -> Objects:
         period=result.sample_period,
         seed=result.probe.seed,
         average_latency=_ratio(latency, misses),
+        function=function,
         levels=view.level_rows(),
         rows=rows,
     )
@@ -234,6 +259,8 @@ def places(view: MissView, *, by_line: bool, object_name: str | None = None) -> 
         view.levels[view.event]["name"],
         misses,
         samples,
+        "line" if by_line else "function",
+        object_name,
         view.level_rows(),
         rows,
     )
@@ -249,6 +276,23 @@ def _bucket_facts(view: MissView) -> dict[tuple[str, str], dict[str, Any]]:
         known["blocks"] += row["blocks"]
         known["bytes"] += row["bytes"]
     return facts
+
+
+Shares = TypeVar("Shares", ObjectRow, PlaceRow)
+
+
+def _first(rows: list[Shares], most: int, least: float) -> tuple[list[Shares], list[Shares]]:
+    large = [row for row in rows if max(row.share, row.latency_share) >= least]
+    shown = large[:most]
+    chosen = set(map(id, shown))
+    return shown, [row for row in rows if id(row) not in chosen]
+
+
+def added_up(rows: Sequence[Row], **words: Any) -> Row:
+    """One row for many: `words` for the fields that say what it is, the sum for all others."""
+    numbers = [field.name for field in fields(type(rows[0])) if field.name not in words]
+    sums = {name: sum(getattr(row, name) for row in rows) for name in numbers}
+    return replace(rows[0], **words, **sums)
 
 
 def _ratio(part: float, whole: float) -> float:

@@ -3,12 +3,19 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import click
 
 from stallscope.cli.machine_options import machine_options, show, view_of
-from stallscope.cli.options import csv_option, json_option, limit_option, recording_argument
+from stallscope.cli.options import (
+    csv_option,
+    json_option,
+    limit_option,
+    plot_option,
+    recording_argument,
+)
 
 
 @click.command("evictions")
@@ -19,6 +26,7 @@ from stallscope.cli.options import csv_option, json_option, limit_option, record
 @json_option
 @csv_option
 @limit_option
+@plot_option
 def command(
     recording: str | None,
     level: str | None,
@@ -26,6 +34,7 @@ def command(
     as_json: bool,
     as_csv: bool,
     limit: int | None,
+    plot: Path | None,
     **options: Any,
 ) -> None:
     """Which objects throw which out of the caches."""
@@ -34,4 +43,4 @@ def command(
 
     view = view_of(recording, evictions=True, **options)
     result = evictions(view, level=level, by_line=by_line)
-    show("evictions", result, show_evictions, as_json, as_csv, limit)
+    show("evictions", result, show_evictions, as_json, as_csv, limit, plot)

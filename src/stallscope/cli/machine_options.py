@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -59,15 +60,20 @@ def show(
     as_json: bool,
     as_csv: bool,
     limit: int | None,
+    plot: Path | None = None,
 ) -> None:
+    """As a document or for people, and as a picture when one is asked for."""
     import msgspec
 
     from stallscope.views import document
 
+    if plot is not None:
+        from stallscope.views import plots
+
+        plots.plot(result, plot, limit)
     if as_json:
         body = msgspec.to_builtins(result)
-        body["rows"] = body["rows"][: limit or None] if limit else body["rows"]
-        document.print_json(verb, body)
+        document.print_json(verb, body | {"rows": body["rows"][: limit or None]})
     elif as_csv:
         document.print_csv([msgspec.to_builtins(row) for row in result.rows[: limit or None]])
     else:

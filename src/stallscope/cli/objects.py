@@ -3,12 +3,19 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import click
 
 from stallscope.cli.machine_options import machine_options, show, view_of
-from stallscope.cli.options import csv_option, json_option, limit_option, recording_argument
+from stallscope.cli.options import (
+    csv_option,
+    json_option,
+    limit_option,
+    plot_option,
+    recording_argument,
+)
 
 
 @click.command("objects")
@@ -19,6 +26,7 @@ from stallscope.cli.options import csv_option, json_option, limit_option, record
 @json_option
 @csv_option
 @limit_option
+@plot_option
 def command(
     recording: str | None,
     object_name: str | None,
@@ -26,6 +34,7 @@ def command(
     as_json: bool,
     as_csv: bool,
     limit: int | None,
+    plot: Path | None,
     **options: Any,
 ) -> None:
     """Which variables and heap blocks miss the caches, ordered by the time they cost."""
@@ -35,6 +44,6 @@ def command(
     view = view_of(recording, **options)
     if object_name is not None:
         lines = places(view, by_line=True, object_name=object_name)
-        show("objects", lines, show_places, as_json, as_csv, limit)
+        show("objects", lines, show_places, as_json, as_csv, limit, plot)
     else:
-        show("objects", objects(view, function), show_objects, as_json, as_csv, limit)
+        show("objects", objects(view, function), show_objects, as_json, as_csv, limit, plot)

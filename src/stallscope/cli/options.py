@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import click
@@ -40,6 +41,17 @@ class Count(click.ParamType[int]):
         return int(float(match[1]) * {"": 1, "k": 10**3, "m": 10**6, "g": 10**9}[match[2].lower()])
 
 
+class PictureFile(click.ParamType[Path]):
+    """A file to draw into; its name says how."""
+
+    name = "file"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
+        from stallscope.views import plots
+
+        return plots.check(value)
+
+
 def recording_argument(function: Callable[..., Any]) -> Callable[..., Any]:
     return click.argument("recording", required=False, type=click.Path())(function)
 
@@ -59,4 +71,13 @@ def limit_option(function: Callable[..., Any]) -> Callable[..., Any]:
         "--limit",
         type=click.IntRange(min=0),
         help="Rows to show; 0 for all [20; all with --json and --csv].",
+    )(function)
+
+
+def plot_option(function: Callable[..., Any]) -> Callable[..., Any]:
+    return click.option(
+        "--plot",
+        type=PictureFile(),
+        metavar="FILE.png|.svg|.html",
+        help="Also draw a picture into this file.",
     )(function)

@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is to be seen in a picture, whatever it is drawn with: text, bars, a heat map, a table.
+
+All text is clean here: nothing in a name can steer a terminal, a page or a drawing library.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import PurePath
+from typing import Any
+
+from stallscope.views.terminal.text import amount, clean
+
+ROWS = 20  # when not told how many
+MOST_ROWS = 100  # of bars; more would be no picture
+CELLS = 12  # rows and columns of a heat map when not told how many
+MOST_CELLS = 24
+LEAST = 0.001  # a smaller share than this has no bar of its own, unless rows are asked for
+TABLE_ROWS = 2000  # of the numbers below the picture on a page
+OTHERS = "others"  # the group of what is added up
+
+
+@dataclass(frozen=True)
+class Panel:
+    """Bars that share an axis, one for each series and row."""
+
+    axis: str  # what it shows
+    unit: str  # "%" for shares, else a noun
+    series: tuple[str, ...]
+    stacked: bool = False  # series on top of each other, coloured by series and not by group
+
+
+@dataclass(frozen=True)
+class BarRow:
+    label: str
+    group: str  # decides the colour
+    values: tuple[tuple[float, ...], ...]  # by panel and series
+    details: tuple[tuple[str, str], ...] = ()  # shown when pointed at
+
+
+@dataclass(frozen=True)
+class Bars:
+    panels: tuple[Panel, ...]
+    rows: tuple[BarRow, ...]
+    group: str = ""  # what the colours stand for; empty when there is only one
+
+
+@dataclass(frozen=True)
+class Cell:
+    share: float  # of its row
+    details: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
+class HeatMap:
+    """Rows and columns have the same labels in the same order."""
+
+    title: str
+    facts: str
+    rows_are: str
+    columns_are: str
+    labels: tuple[str, ...]
+    cells: tuple[tuple[Cell | None, ...], ...]  # None: never
+    weights: tuple[float, ...]  # of the rows
+    weight_is: str
+    share_is: str
+    diagonal_is: str
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """The same as a table, with cells as people read them."""
+
+    columns: tuple[tuple[str, str], ...]  # and what is in them: name, word or number
+    rows: tuple[tuple[str, ...], ...]
+    left_out: int = 0
+
+
+@dataclass(frozen=True)
+class Picture:
+    title: str
+    facts: tuple[str, ...]
+    charts: tuple[Bars | HeatMap, ...]
+    numbers: Numbers
+    notes: tuple[str, ...] = field(default=())
+    empty: str = "there is nothing to show"
+
+
+def value_text(value: float, unit: str) -> str:
+    return f"{value:.1%}" if unit == "%" else amount(value)
+
+
+def recording_name(path: str) -> str:
+    return clean(PurePath(path).name)
+
+
+def processes_fact(result: Any) -> tuple[str, ...]:
+    """How many processes were added up, when it was more than one."""
+    count = len(getattr(result, "processes", ()))
+    return (f"{count} processes together",) if count > 1 else ()
+
+
+def numbers(columns: Sequence[tuple[str, str]], rows: Sequence[tuple[str, ...]]) -> Numbers:
+    shown = tuple(rows[:TABLE_ROWS])
+    return Numbers(tuple(columns), shown, len(rows) - len(shown))
+
+
+def rows_shown(limit: int | None) -> tuple[int, float]:
+    """How many bars, and what a bar must at least come to."""
+    return (ROWS, LEAST) if limit is None else (min(limit or MOST_ROWS, MOST_ROWS), 0.0)
+
+
+def cells_shown(limit: int | None) -> tuple[int, float]:
+    """How many rows and columns, and what they must at least come to."""
+    return (CELLS, LEAST) if limit is None else (min(limit or MOST_CELLS, MOST_CELLS), 0.0)
