@@ -6,6 +6,8 @@ import stallscope
 recorded = stallscope.record(["./prog", "1000"], trace=True)
 recorded.recording.table("operation")          # an Arrow table
 stallscope.info(stallscope.open("prog.stallscope")).instructions
+found = stallscope.objects(stallscope.view("prog.stallscope", machine="server"))
+stallscope.plot(found, "objects.svg")
 """
 
 from __future__ import annotations
@@ -14,27 +16,52 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
-__all__ = ["Recording", "StallscopeError", "doctor", "info", "open", "plot", "record", "verify"]
+__all__ = [
+    "Recording",
+    "StallscopeError",
+    "doctor",
+    "evictions",
+    "functions",
+    "info",
+    "lines",
+    "objects",
+    "open",
+    "plot",
+    "record",
+    "replay",
+    "verify",
+    "view",
+]
 
 if TYPE_CHECKING:
     from stallscope.analyses.doctor import Doctor
+    from stallscope.analyses.evictions import evictions
     from stallscope.analyses.info import info
+    from stallscope.analyses.levels import levels as replay
+    from stallscope.analyses.objects import functions, lines, objects
     from stallscope.analyses.verify import verify
     from stallscope.errors import StallscopeError
     from stallscope.record import record
     from stallscope.recording import Recording
     from stallscope.recording import open_recording as open
+    from stallscope.viewing import view
     from stallscope.views.plots import plot
 
 # Loaded when first used: importing stallscope stays cheap.
 _HOMES = {
     "Recording": ("stallscope.recording", "Recording"),
     "StallscopeError": ("stallscope.errors", "StallscopeError"),
+    "evictions": ("stallscope.analyses.evictions", "evictions"),
+    "functions": ("stallscope.analyses.objects", "functions"),
     "info": ("stallscope.analyses.info", "info"),
-    "record": ("stallscope.record", "record"),
-    "plot": ("stallscope.views.plots", "plot"),
+    "lines": ("stallscope.analyses.objects", "lines"),
+    "objects": ("stallscope.analyses.objects", "objects"),
     "open": ("stallscope.recording", "open_recording"),
+    "plot": ("stallscope.views.plots", "plot"),
+    "record": ("stallscope.record", "record"),
+    "replay": ("stallscope.analyses.levels", "levels"),
     "verify": ("stallscope.analyses.verify", "verify"),
+    "view": ("stallscope.viewing", "view"),
 }
 
 

@@ -56,11 +56,16 @@ class Result(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     files: dict[str, meta.File]
 
 
+class NoTrace(StallscopeError):
+    """There is neither a result nor a trace that one could be made from."""
+
+
 class Replay:
     """One recording on one machine: tables level, bucket, miss, eviction and sample."""
 
     def __init__(self, recording: Recording, folder: Path) -> None:
         self.recording = recording
+        self.images = [recording]
         self.folder = folder
         self.result = msgspec.json.decode((folder / NAME).read_bytes(), type=Result)
 
@@ -98,7 +103,7 @@ def replay(recording: Recording, machine: Machine, machine_name: str, probe: Pro
 
 def _compute(recording: Recording, machine: Machine, machine_name: str, probe: Probe) -> Path:
     if not recording.meta.trace:
-        raise StallscopeError(
+        raise NoTrace(
             f"{recording.path.name} has no trace to replay",
             "it was recorded without --trace, and not with this machine and these options",
             f"stallscope record --trace -- PROGRAM, or --machine {machine_name}",

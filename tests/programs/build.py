@@ -32,7 +32,7 @@ PROGRAMS: dict[str, Program] = {
             *("fault_address",),
             *("howto_marks",),
             *("io", "jit", "killed", "longjmp", "mmaps", "signals", "skip", "spawn", "spin"),
-            *("vfork_exec",),
+            *("two_arrays", "vfork_exec"),
         )
     },
     "allocators": Program(flags=("-fno-builtin",)),

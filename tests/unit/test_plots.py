@@ -66,6 +66,7 @@ def objects_of(*rows: ObjectRow, recording: str = "r.stallscope") -> Objects:
         seed=1,
         average_latency=20.0,
         function=None,
+        processes=[],
         levels=LEVELS,
         rows=list(rows),
     )
@@ -82,12 +83,12 @@ def evictions_of(*cells: tuple[str, str, int], level: str = "L1D") -> Evictions:
         EvictionRow(level, victim, culprit, None, None, count, 0.5, count / total, None, None)
         for victim, culprit, count in cells
     ]
-    return Evictions("r.stallscope", "risc-64k", 100, 10, LEVELS, rows)
+    return Evictions("r.stallscope", "risc-64k", 100, 10, [], LEVELS, rows)
 
 
 def places_of(*names: str) -> Places:
     rows = [PlaceRow(name, "/src/a.c", 7, 10, 1, 0.1, 0.1, 200, 0.1) for name in names]
-    return Places("r.stallscope", "risc-64k", "L1D", 100, 10, "line", None, LEVELS, rows)
+    return Places("r.stallscope", "risc-64k", "L1D", 100, 10, "line", None, [], LEVELS, rows)
 
 
 class Page(HTMLParser):

@@ -7,7 +7,7 @@ import collections
 from dataclasses import dataclass
 from typing import Any
 
-from stallscope.analyses.objects import LevelRow, MissView
+from stallscope.analyses.objects import LevelRow, MissView, Process, Sums
 from stallscope.errors import StallscopeError
 
 
@@ -44,6 +44,7 @@ class Evictions:
     machine: str
     samples: int
     period: int
+    processes: list[Process]
     levels: list[LevelRow]
     rows: list[EvictionRow]
 
@@ -66,7 +67,7 @@ def evictions(view: MissView, *, level: str | None = None, by_line: bool = False
     if level is not None and level.lower() not in [name.lower() for name in names]:
         raise StallscopeError(f"the machine has no level {level}", f"it has: {', '.join(names)}")
     counts: collections.Counter[tuple[Any, ...]] = collections.Counter()
-    sampled: collections.Counter[tuple[Any, ...]] = collections.Counter()
+    sampled: dict[tuple[Any, ...], Sums] = collections.defaultdict(Sums)
     for row in view.replay.table("eviction").to_pylist():
         counts[
             _key(view, row["level"], row["victim"], row["culprit"], row["operation"], by_line)
@@ -74,7 +75,7 @@ def evictions(view: MissView, *, level: str | None = None, by_line: bool = False
     for row in view.samples:
         if row["victim"] is not None:
             key = _key(view, view.event, row["victim"], row["bucket"], row["operation"], by_line)
-            sampled[key] += 1
+            sampled[key] += Sums(sampled=1, weight=row.get("weight", 1))
     rows = [
         row
         for row in _rows(view, counts, sampled)
@@ -86,6 +87,7 @@ def evictions(view: MissView, *, level: str | None = None, by_line: bool = False
         result.machine_name,
         len(view.samples),
         result.sample_period,
+        view.processes(),
         view.level_rows(),
         rows,
     )
@@ -104,7 +106,7 @@ def _key(
 def _rows(
     view: MissView,
     counts: collections.Counter[tuple[Any, ...]],
-    sampled: collections.Counter[tuple[Any, ...]],
+    sampled: dict[tuple[Any, ...], Sums],
 ) -> list[EvictionRow]:
     of_victim: collections.Counter[tuple[int, str]] = collections.Counter()
     of_level: collections.Counter[int] = collections.Counter()
@@ -112,12 +114,12 @@ def _rows(
     for (level, victim, *_), count in counts.items():
         of_victim[level, victim] += count
         of_level[level] += count
-    for (_, victim, *_), count in sampled.items():
-        sampled_victim[victim] += count
+    for (_, victim, *_), sums in sampled.items():
+        sampled_victim[victim] += sums.weight
     rows = []
     for key, count in counts.items():
         level, victim, culprit, function, line = key
-        here = level == view.event
+        told = sampled.get(key, Sums()) if level == view.event else None
         rows.append(
             EvictionRow(
                 level=view.levels[level]["name"],
@@ -128,8 +130,10 @@ def _rows(
                 count=count,
                 share=count / of_victim[level, victim],
                 share_all=count / of_level[level],
-                sampled=sampled[key] if here else None,
-                sampled_share=sampled[key] / max(1, sampled_victim[victim]) if here else None,
+                sampled=None if told is None else told.sampled,
+                sampled_share=(
+                    None if told is None else told.weight / max(1, sampled_victim[victim])
+                ),
             )
         )
     return sorted(rows, key=lambda row: (row.level, -row.count, row.evicted, row.by, row.line or 0))

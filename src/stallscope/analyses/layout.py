@@ -54,7 +54,16 @@ def layout(view: MissView) -> Layout:
     small = {b["bucket"]: b for b in heap if b["blocks"] and _denser(b["bytes"] // b["blocks"])}
     rows = [*_apart(view, large, addresses), *_together(view, small, addresses)]
     name = view.levels[view.event]["name"]
-    return Layout(str(view.replay.recording.path), view.replay.result.machine_name, name, rows)
+    path, machine = str(view.replay.recording.path), view.replay.result.machine_name
+    return Layout(path, machine, name, _once(rows) if len(view.replay.images) > 1 else rows)
+
+
+def _once(rows: list[LayoutRow]) -> list[LayoutRow]:
+    """Processes of one program have the same sites; the one that suffers most says where to."""
+    first: dict[tuple[str, str, int, bool], LayoutRow] = {}
+    for row in rows:
+        first.setdefault((row.object, row.module, row.offset, row.packed), row)
+    return list(first.values())
 
 
 def _denser(size: int) -> bool:

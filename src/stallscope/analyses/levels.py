@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from stallscope.analyses.objects import LevelRow, MissView
+from stallscope.analyses.objects import LevelRow, MissView, Process
 
 
 @dataclass(frozen=True)
@@ -14,6 +14,7 @@ class Levels:
     machine: str
     instructions: int
     accesses: int
+    processes: list[Process]
     rows: list[LevelRow]
 
 
@@ -24,5 +25,6 @@ def levels(view: MissView) -> Levels:
         result.machine_name,
         result.instructions,
         result.accesses,
+        view.processes(),
         view.level_rows(),
     )

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import collections
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -14,9 +14,19 @@ from stallscope.errors import StallscopeError
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
+    from stallscope.processes import Replays
     from stallscope.results import Replay
 
 Row = TypeVar("Row", bound="DataclassInstance")
+
+
+@dataclass(frozen=True)
+class Process:
+    """A process image whose misses are among those counted."""
+
+    name: str
+    pid: int
+    command: list[str]
 
 
 @dataclass(frozen=True)
@@ -70,6 +80,7 @@ class Objects:
     seed: int
     average_latency: float  # of an access that missed the first level
     function: str | None  # whose accesses these are; None: everybody's
+    processes: list[Process]
     levels: list[LevelRow]
     rows: list[ObjectRow]
 
@@ -94,6 +105,7 @@ class Places:
     samples: int
     by: str  # function or line
     object: str | None  # the accesses to which these are; None: to anything
+    processes: list[Process]
     levels: list[LevelRow]
     rows: list[PlaceRow]
 
@@ -114,10 +126,25 @@ class _Count:
     latency: int
 
 
-class MissView:
-    """The tables of one replay, with names."""
+@dataclass
+class Sums:
+    misses: int = 0
+    sampled: int = 0
+    latency: int = 0
+    weight: int = 0  # events that the samples stand for
 
-    def __init__(self, replay: Replay, depth: int = DEPTH, wrappers: Sequence[str] = ()) -> None:
+    def __iadd__(self, other: Sums) -> Sums:
+        for field in fields(self):
+            setattr(self, field.name, getattr(self, field.name) + getattr(other, field.name))
+        return self
+
+
+class MissView:
+    """The tables of one replay, or of several together, with names."""
+
+    def __init__(
+        self, replay: Replay | Replays, depth: int = DEPTH, wrappers: Sequence[str] = ()
+    ) -> None:
         self.replay = replay
         self.levels = replay.table("level").to_pylist()
         self.event = replay.result.sample_level
@@ -150,6 +177,10 @@ class MissView:
             entry[1] += row["latency"]
         return [_Count(*key, *value) for key, value in found.items()]
 
+    def processes(self) -> list[Process]:
+        metas = [image.meta for image in self.replay.images]
+        return [Process(meta.name, meta.pid, list(meta.command)) for meta in metas]
+
     def level_rows(self) -> list[LevelRow]:
         return [
             LevelRow(
@@ -165,17 +196,19 @@ class MissView:
 
     def grouped(
         self, by: Callable[[int, int], Hashable], keep: Callable[[int, int], bool]
-    ) -> dict[Any, list[int]]:
-        """[misses, sampled, latency] for each value of by(bucket, operation)."""
-        groups: dict[Any, list[int]] = collections.defaultdict(lambda: [0, 0, 0])
+    ) -> dict[Any, Sums]:
+        """What was counted and sampled for each value of by(bucket, operation)."""
+        groups: dict[Any, Sums] = collections.defaultdict(Sums)
         for count in self.counts():
             if keep(count.bucket, count.operation):
                 group = groups[by(count.bucket, count.operation)]
-                group[0] += count.misses
-                group[2] += count.latency
+                group.misses += count.misses
+                group.latency += count.latency
         for sample in self.samples:
             if keep(sample["bucket"], sample["operation"]):
-                groups[by(sample["bucket"], sample["operation"])][1] += 1
+                group = groups[by(sample["bucket"], sample["operation"])]
+                group.sampled += 1
+                group.weight += sample.get("weight", 1)
         return groups
 
 
@@ -188,22 +221,22 @@ def objects(view: MissView, function: str | None = None) -> Objects:
     groups = view.grouped(lambda bucket, _: (view.name(bucket), view.buckets[bucket]["kind"]), keep)
     if function is not None and not groups:
         raise StallscopeError(f"no access of a function {function} missed")
-    misses, samples, latency = (sum(group[i] for group in groups.values()) for i in range(3))
+    whole = _total(groups.values())
     facts = _bucket_facts(view)
     rows = [
         ObjectRow(
             object=name,
             kind=kind,
             **facts[name, kind],
-            misses=missed,
-            sampled=sampled,
-            share=_ratio(missed, misses),
-            sampled_share=_ratio(sampled, samples),
-            latency=cycles,
-            latency_share=_ratio(cycles, latency),
-            latency_per_miss=_ratio(cycles, missed),
+            misses=sums.misses,
+            sampled=sums.sampled,
+            share=_ratio(sums.misses, whole.misses),
+            sampled_share=_ratio(sums.weight, whole.weight),
+            latency=sums.latency,
+            latency_share=_ratio(sums.latency, whole.latency),
+            latency_per_miss=_ratio(sums.latency, sums.misses),
         )
-        for (name, kind), (missed, sampled, cycles) in groups.items()
+        for (name, kind), sums in groups.items()
     ]
     rows.sort(key=lambda row: (-row.latency, -row.misses, row.object))
     result = view.replay.result
@@ -211,12 +244,13 @@ def objects(view: MissView, function: str | None = None) -> Objects:
         recording=str(view.replay.recording.path),
         machine=result.machine_name,
         level=view.levels[view.event]["name"],
-        misses=misses,
-        samples=samples,
+        misses=whole.misses,
+        samples=whole.sampled,
         period=result.sample_period,
         seed=result.probe.seed,
-        average_latency=_ratio(latency, misses),
+        average_latency=_ratio(whole.latency, whole.misses),
         function=function,
+        processes=view.processes(),
         levels=view.level_rows(),
         rows=rows,
     )
@@ -237,41 +271,64 @@ def places(view: MissView, *, by_line: bool, object_name: str | None = None) -> 
         raise StallscopeError(
             f"no object is called {object_name}", now="stallscope objects, and copy a name"
         )
-    misses, samples, latency = (sum(group[i] for group in groups.values()) for i in range(3))
+    whole = _total(groups.values())
     rows = [
         PlaceRow(
             function=place[0],
             file=place[1],
             line=place[2],
-            misses=missed,
-            sampled=sampled,
-            share=_ratio(missed, misses),
-            sampled_share=_ratio(sampled, samples),
-            latency=cycles,
-            latency_share=_ratio(cycles, latency),
+            misses=sums.misses,
+            sampled=sums.sampled,
+            share=_ratio(sums.misses, whole.misses),
+            sampled_share=_ratio(sums.weight, whole.weight),
+            latency=sums.latency,
+            latency_share=_ratio(sums.latency, whole.latency),
         )
-        for place, (missed, sampled, cycles) in groups.items()
+        for place, sums in groups.items()
     ]
     rows.sort(key=lambda row: (-row.latency, -row.misses, row.function, row.line or 0))
     return Places(
         str(view.replay.recording.path),
         view.replay.result.machine_name,
         view.levels[view.event]["name"],
-        misses,
-        samples,
+        whole.misses,
+        whole.sampled,
         "line" if by_line else "function",
         object_name,
+        view.processes(),
         view.level_rows(),
         rows,
     )
 
 
+def functions(view: MissView, object_name: str | None = None) -> Places:
+    return places(view, by_line=False, object_name=object_name)
+
+
+def lines(view: MissView, object_name: str | None = None) -> Places:
+    return places(view, by_line=True, object_name=object_name)
+
+
+def _total(groups: Iterable[Sums]) -> Sums:
+    whole = Sums()
+    for group in groups:
+        whole += group
+    return whole
+
+
 def _bucket_facts(view: MissView) -> dict[tuple[str, str], dict[str, Any]]:
     facts: dict[tuple[str, str], dict[str, Any]] = {}
+    of_one = len(view.replay.images) == 1  # else its number says nothing
     for number, row in enumerate(view.buckets):
         key = (view.name(number), row["kind"])
         known = facts.setdefault(
-            key, {"type": row["type"], "site": row["site"], "blocks": 0, "bytes": 0}
+            key,
+            {
+                "type": row["type"],
+                "site": row["site"] if of_one else None,
+                "blocks": 0,
+                "bytes": 0,
+            },
         )
         known["blocks"] += row["blocks"]
         known["bytes"] += row["bytes"]

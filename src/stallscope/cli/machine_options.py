@@ -15,6 +15,11 @@ if TYPE_CHECKING:
 
 def machine_options(function: Callable[..., Any]) -> Callable[..., Any]:
     for option in (
+        click.option(
+            "--process",
+            metavar="PID|all",
+            help="Of this process [all, what has one name together].",
+        ),
         click.option("--machine", metavar="NAME|FILE", help="Simulate this machine [as recorded]."),
         click.option(
             "--event", metavar="LEVEL", help="Count and sample misses of this level [L1D]."
@@ -32,25 +37,15 @@ def machine_options(function: Callable[..., Any]) -> Callable[..., Any]:
     return function
 
 
-def view_of(
-    recording: str | None,
-    *,
-    machine: str | None,
-    event: str | None,
-    period: int,
-    seed: int,
-    depth: int,
-    wrapper: tuple[str, ...],
-    evictions: bool = False,
-) -> MissView:
-    from stallscope import machines, results
-    from stallscope.analyses.objects import MissView
-    from stallscope.recording import open_recording
+def view_of(recording: str | None, **options: Any) -> MissView:
+    """The options are those above. Says which processes nothing is known of."""
+    from stallscope.viewing import view
 
-    opened = open_recording(recording)
-    name = machine or (opened.meta.machine if opened.meta.machine != "none" else "default")
-    probe = results.Probe(evictions=evictions, event=event, period=period, seed=seed)
-    return MissView(results.replay(opened, machines.load(name), name, probe), depth, wrapper)
+    found = view(recording, **options)
+    if missing := getattr(found.replay, "left_out", ()):
+        names = ", ".join(image.meta.name for image in missing)
+        click.echo(f"stallscope: left out, as they have no trace: {names}", err=True)
+    return found
 
 
 def show(

@@ -15,7 +15,7 @@ from stallscope.views.terminal.text import amount, clean, size
 if TYPE_CHECKING:
     from stallscope.analyses.evictions import Evictions
     from stallscope.analyses.levels import Levels
-    from stallscope.analyses.objects import LevelRow, Objects, Places
+    from stallscope.analyses.objects import LevelRow, Objects, Places, Process
 
 
 def _table(*columns: tuple[str, bool]) -> Table:
@@ -38,6 +38,11 @@ def _left_out(console: Console, count: int) -> None:
         console.print(Text(f"  … and {count:,} more (--limit 0 shows all)", style="dim"))
 
 
+def _together(processes: list[Process], console: Console) -> None:
+    if len(processes) > 1:
+        console.print(Text(f"{len(processes):,} processes together (--process PID shows one)"))
+
+
 def show_levels(result: Levels, console: Console, limit: int) -> None:
     console.print(
         Text(
@@ -45,6 +50,7 @@ def show_levels(result: Levels, console: Console, limit: int) -> None:
             f"{amount(result.accesses)} accesses"
         )
     )
+    _together(result.processes, console)
     _levels(result.rows[: limit or None], console)
 
 
@@ -52,6 +58,7 @@ def show_objects(result: Objects, console: Console, limit: int) -> None:
     console.print(
         Text(f"machine {result.machine}: misses of {result.level}, latency of all levels")
     )
+    _together(result.processes, console)
     _levels(result.levels, console)
     table = _table(
         ("latency", True),
@@ -88,6 +95,7 @@ def show_places(result: Places, console: Console, limit: int) -> None:
     console.print(
         Text(f"machine {result.machine}: misses of {result.level}, latency of all levels")
     )
+    _together(result.processes, console)
     table = _table(
         ("latency", True),
         ("misses", True),
@@ -112,6 +120,7 @@ def show_places(result: Places, console: Console, limit: int) -> None:
 
 
 def show_evictions(result: Evictions, console: Console, limit: int) -> None:
+    _together(result.processes, console)
     table = _table(
         ("level", False),
         ("evictions", True),
