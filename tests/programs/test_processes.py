@@ -77,7 +77,7 @@ def test_each_process_has_its_own_array_and_both_the_function(
     tree: Made,
 ) -> None:
     root, child = (row.pid for row in tree.info.processes)
-    assert tree.ran.stdout == f"child {child}\n"
+    assert tree.ran.stdout == "sum=80000 child=0\n"
     for pid, array, lines in ((root, "of_parent", 80000), (child, "of_child", 20000)):
         rows = ask("objects", tree, pid)["rows"]
         assert (rows[0]["object"], rows[0]["misses"]) == (array, lines)

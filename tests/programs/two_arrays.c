@@ -22,6 +22,6 @@ int main(void) {
   if (pid == 0) _exit(walk(of_child, CHILD_LINES) == CHILD_LINES ? 0 : 1);
   int status = 1;
   waitpid(pid, &status, 0);
-  printf("child %d\n", (int)pid);
-  return walk(of_parent, PARENT_LINES) == PARENT_LINES ? status : 2;
+  printf("sum=%d child=%d\n", walk(of_parent, PARENT_LINES), status);
+  return 0;
 }

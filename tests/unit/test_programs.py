@@ -67,6 +67,7 @@ EXPECTED: dict[str, tuple[int, str]] = {
     "skip": (0, f"sum={sum(range(1000)) * (10 + 2 * 20 + 3 * 30) + 4}"),
     "spawn": (0, "one\ntwo\nfailures=0"),
     "threads200": (0, "threads=200 sum=104755200"),
+    "two_arrays": (0, "sum=80000 child=0"),
     "vfork_exec": (0, "hello from vfork\nfirst=0 second=42"),
 }
 # These take input or print what depends on it; each has a test of its own below.
