@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* System calls that order threads, replace the image, rename a thread or wait for a child. */
+#include "pub_tool_aspacemgr.h"
 #include "pub_tool_libcbase.h"
+#include "pub_tool_libcfile.h"
+#include "pub_tool_libcprint.h"
 #include "pub_tool_libcproc.h"
 #include "pub_tool_tooliface.h"
 #include "pub_tool_vkiscnums.h"
@@ -18,6 +21,12 @@
 #define FUTEX_UNLOCK_PI 7
 #define FUTEX_WAIT_BITSET 9
 #define FUTEX_WAKE_BITSET 10
+
+/* The core's own, not offered to tools. */
+extern Bool VG_(clo_trace_children);
+static Bool follows_children;
+
+void ss_syscalls_options_read(void) { follows_children = VG_(clo_trace_children); }
 
 /* Valgrind does not tell its tools how the program ends. */
 static Int exit_code = SS_ENDED_BY_SIGNAL;
@@ -40,9 +49,29 @@ static void sync_mark(ThreadId tid, UInt kind, Addr address, UWord value) {
   ss_emit(SS_SYNC, ss_thread(tid), fields, 3);
 }
 
+/* Valgrind refuses to follow an executable that changes the user, and with it the exec: such a
+   program runs as it does without us, and a file in the session's folder says so. */
+static Bool changes_user(const HChar* path) {
+  struct vg_stat facts;
+  return !sr_isError(VG_(stat)(path, &facts)) && (facts.mode & (VKI_S_ISUID | VKI_S_ISGID)) != 0;
+}
+
+static void note_unrecorded(const HChar* program) {
+  HChar path[512];
+  VG_(snprintf)(path, sizeof path, "%s/unrecorded-%d", ss_options.folder, VG_(getpid)());
+  SysRes file = VG_(open)(path, VKI_O_WRONLY | VKI_O_CREAT | VKI_O_EXCL, 0600);
+  if (sr_isError(file)) return;
+  VG_(write)(sr_Res(file), program, VG_(strlen)(program));
+  VG_(close)(sr_Res(file));
+}
+
 static void before_exec(ThreadId tid, const HChar* path) {
   ss_threads_names();
-  if (path == NULL) path = "";
+  if (!VG_(am_is_valid_for_client)((Addr)path, 1, VKI_PROT_READ)) path = "";
+  if (follows_children && changes_user(path)) {
+    note_unrecorded(path);
+    VG_(clo_trace_children) = False;
+  }
   ss_emit_tail(SS_EXEC, ss_thread(tid), NULL, 0, path, VG_(strlen)(path));
   ss_ring_publish();
 }
@@ -88,6 +117,7 @@ static void after(ThreadId tid, UInt number, UWord* args, UInt count, SysRes res
     case __NR_execveat: {
       ss_word error = sr_Err(res);
       ss_emit(SS_EXEC_FAILED, ss_thread(tid), &error, 1);
+      VG_(clo_trace_children) = follows_children;
       break;
     }
     case __NR_rt_sigaction:

@@ -52,6 +52,7 @@ static void after_options(void) {
   if (ss_options.folder == NULL) VG_(fmsg_bad_option)("--ss-folder", "is missing\n");
   /* A function that measuring starts or stops at must begin a block. */
   if (ss_options.from || ss_options.to) VG_(clo_vex_control).guest_chase = False;
+  ss_syscalls_options_read();
   ss_ring_open();
   emit_process_start(0);
   ss_measure_init();

@@ -67,6 +67,7 @@ void ss_memory_init(void);
 Bool ss_in_preload(Addr address);
 Bool ss_allocation_request(ThreadId tid, UWord* args, UWord* result);
 void ss_syscalls_init(void);
+void ss_syscalls_options_read(void);
 #define SS_ENDED_BY_SIGNAL 256
 Int ss_exit_code(void); /* as given to exit, else SS_ENDED_BY_SIGNAL */
 

@@ -55,12 +55,15 @@ const std::uint64_t* Ring::buffer(std::uint64_t number) const {
 }
 
 Result<std::span<const std::uint64_t>> Ring::next() {
-  const std::uint64_t consumed = header_->consumed;
-  if (acquire(header_->published) == consumed) return std::span<const std::uint64_t>();
-  const std::uint64_t used = header_->used[consumed % SS_RING_BUFFERS];
-  if (used > SS_RING_BUFFER_WORDS) return damaged("a buffer is longer than it can be");
-  if (used < taken_) return damaged("a buffer is shorter than it was");
-  return std::span(buffer(consumed), used).subspan(taken_);
+  while (acquire(header_->published) != header_->consumed) {
+    const std::uint64_t consumed = header_->consumed;
+    const std::uint64_t used = header_->used[consumed % SS_RING_BUFFERS];
+    if (used > SS_RING_BUFFER_WORDS) return damaged("a buffer is longer than it can be");
+    if (used < taken_) return damaged("a buffer is shorter than it was");
+    if (used > taken_) return std::span(buffer(consumed), used).subspan(taken_);
+    release();  // all of it was read before it was published
+  }
+  return std::span<const std::uint64_t>();
 }
 
 void Ring::discard() {

@@ -19,6 +19,16 @@ std::string hexadecimal(const std::string& bytes) {
   return text;
 }
 
+PerfMap generated_names(const Target& target) {
+  const auto& modules = target.block_module;
+  const bool any = std::any_of(modules.begin(), modules.end(), [&](std::uint32_t module) {
+    return module >= target.mappings.modules().size();
+  });
+  if (!any) return {};
+  const Life& life = target.life;
+  return PerfMap::of_process(life.pid, life.started_ns, life.ended ? life.ended_ns : 0);
+}
+
 // What a block that ran needs named: itself and each of its operations.
 struct RunBlock {
   std::uint32_t number;
@@ -30,7 +40,7 @@ struct RunBlock {
 class TableMaker {
  public:
   TableMaker(Target& target, symbols::SymbolCache& cache)
-      : target_(target), resolver_(target.mappings.modules(), cache) {}
+      : target_(target), resolver_(target.mappings.modules(), cache, generated_names(target)) {}
 
   Tables make() {
     request_blocks();

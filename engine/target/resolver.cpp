@@ -25,7 +25,9 @@ std::uint64_t bias_of(const Module& module, const symbols::Facts& facts) {
   return module.code_start - file_address(facts, module.code_offset);
 }
 
-Resolver::Resolver(const std::vector<Module>& modules, symbols::SymbolCache& cache) {
+Resolver::Resolver(const std::vector<Module>& modules, symbols::SymbolCache& cache,
+                   PerfMap generated)
+    : generated_(std::move(generated)) {
   by_module_.resize(modules.size());
   for (const Module& module : modules) {
     File file;
@@ -63,6 +65,7 @@ void Resolver::resolve() {
 std::string_view Resolver::offset_name(const Request& request) {
   char text[32];
   if (request.module >= files_.size()) {
+    if (const auto name = generated_.name(request.address); !name.empty()) return name;
     std::snprintf(text, sizeof text, "[generated]+0x%" PRIx64, request.address);
     return name_ = text;
   }

@@ -10,6 +10,7 @@
 
 #include "symbols/symbol_cache.h"
 #include "target/mappings.h"
+#include "target/perf_map.h"
 
 namespace stallscope::target {
 
@@ -19,7 +20,7 @@ std::uint64_t bias_of(const Module& module, const symbols::Facts& facts);
 class Resolver {
  public:
   // Opens the modules' files and finds their biases. Both arguments outlive the resolver.
-  Resolver(const std::vector<Module>& modules, symbols::SymbolCache& cache);
+  Resolver(const std::vector<Module>& modules, symbols::SymbolCache& cache, PerfMap generated = {});
 
   struct Place {
     std::string_view function;  // never empty: module+offset when it has no name
@@ -50,6 +51,7 @@ class Resolver {
   };
   std::string_view offset_name(const Request& request);
 
+  PerfMap generated_;  // names of code that is in no module
   std::vector<File> files_;
   std::vector<Request> requests_;
   std::vector<std::vector<std::size_t>> by_module_;

@@ -124,6 +124,13 @@ def test_code_that_is_rewritten_is_recorded_with_its_bytes(
     assert {row["module"] for row in generated} == {None}
 
 
+def test_generated_code_has_the_name_that_its_maker_left(record: Recorder, program: Build) -> None:
+    made = record(program("jit"), "Lcode::made(int)")
+    Path(f"/tmp/perf-{made.info.processes[0].pid}.map").unlink()
+    named = [row for row in made.rows("block") if row["function"] == "Lcode::made(int)"]
+    assert sum(row["executions"] for row in named) == 300
+
+
 def test_mappings_have_the_history_that_the_program_gave_them(
     record: Recorder, program: Build
 ) -> None:

@@ -207,6 +207,22 @@ def test_a_program_of_another_kind_in_the_tree_runs_as_it_is(
     assert made.ran.stdout == native.stdout
 
 
+def test_a_program_that_changes_the_user_runs_as_it_is_and_is_named(
+    record: Recorder, tmp_path: Path
+) -> None:
+    own = tmp_path / "own"
+    shutil.copy("/bin/echo", own)
+    own.chmod(0o4755)
+    script = f"{own} hello; /bin/echo again; exec {tmp_path}/none"
+    path = record.place()
+    words = [STALLSCOPE, "record", "--machine", "none", "-o", path]
+    made = Made(run(*words, "--", "/bin/sh", "-c", script), path)
+    assert made.ran.stdout == "hello\nagain\n"
+    assert made.status == 127
+    assert f"{own} ran unrecorded" in made.ran.stderr
+    assert any(row.command == ["/bin/echo", "again"] for row in made.info.processes)
+
+
 def test_a_child_that_nobody_waits_for_still_tells_its_end(record: Recorder) -> None:
     itself = "$(exec sh -c 'echo $PPID')"
     script = f"(sleep 0.5; exit 4) & (sleep 0.5; kill -TERM {itself}) & exit 0"

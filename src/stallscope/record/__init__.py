@@ -106,7 +106,12 @@ def record(
         raise
     exit_status = 128 + os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
     failures = [*run.messages, *([run.writer.failure] if run.writer.failure else [])]
-    return Recorded(Recording(folder), exit_status, target.warnings, _one_a_reason(failures))
+    warnings = (*target.warnings, *map(_why_unrecorded, run.unrecorded))
+    return Recorded(Recording(folder), exit_status, warnings, _one_a_reason(failures))
+
+
+def _why_unrecorded(program: str) -> str:
+    return f"{program} ran unrecorded: it changes the user, or is for another kind of processor"
 
 
 def _one_a_reason(failures: Sequence[StallscopeError]) -> tuple[StallscopeError, ...]:

@@ -57,6 +57,7 @@ class Run:
     metas: dict[str, Meta] = field(default_factory=dict)
     waited: dict[int, int] = field(default_factory=dict)
     messages: list[StallscopeError] = field(default_factory=list)
+    unrecorded: list[str] = field(default_factory=list)  # programs that ran as they are
     status: int | None = None  # of the root process, as waitpid gives it
     seconds: float = 0.0
 
@@ -132,6 +133,7 @@ def run_target(run: Run) -> int:
                 recorder.stop(abandon=True)
             _drain(run, recorder, opening)
             _check_start(run, session, pid)
+            run.unrecorded = sorted(set(session.unrecorded()))
             _settle(run, pid)
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
