@@ -164,7 +164,9 @@ def test_a_target_killed_from_outside_leaves_a_readable_recording(
     ran = running.end()
     made = Made(ran, running.path)
     assert ran.status == 137
-    assert (made.info.signal, made.info.truncated) == (signal.SIGKILL, False)
+    assert (made.info.signal, made.info.complete) == (signal.SIGKILL, False)
+    assert (made.info.truncated, made.info.recovered) == (True, False)
+    assert "truncated: the program was killed" in made.shown
     assert re.search(r"^ended +killed by SIGKILL, after", made.shown, re.M)
     assert made.info.instructions > 1_000_000
     assert made.info.quality == []
@@ -197,7 +199,7 @@ def test_what_a_killed_recorder_had_written_is_shown_as_truncated(
     running.process.kill()
     os.kill(running.target, signal.SIGKILL)
     made = Made(running.end(), running.path)
-    assert made.info.truncated
+    assert (made.info.truncated, made.info.recovered) == (True, True)
     assert not made.info.complete
     assert made.info.instructions >= 10_000_000
     assert re.search(r"^ended +unknown *$", made.shown, re.M)

@@ -120,6 +120,15 @@ def test_a_child_that_a_signal_killed_says_so(record: Recorder) -> None:
     assert signal.SIGKILL in [row.signal for row in made.info.processes]
 
 
+def test_a_process_that_another_one_killed_is_named_as_truncated(record: Recorder) -> None:
+    made = record("/bin/sh", "-c", "sh -c 'kill -KILL $PPID; exit 3'; echo never")
+    assert (made.status, made.ran.stdout) == (137, "")
+    root, *others = made.info.processes
+    assert (root.complete, made.info.complete, made.info.truncated) == (False, False, True)
+    assert all(row.complete for row in others)
+    assert f"truncated: killed or still running: {root.name};" in made.shown
+
+
 def test_a_shell_script_is_recorded_with_everything_that_it_starts(record: Recorder) -> None:
     native = run(PROGRAMS / "pipeline.sh")
     made = record(PROGRAMS / "pipeline.sh")

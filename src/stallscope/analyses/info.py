@@ -48,7 +48,8 @@ class Info:
     exit_code: int | None
     signal: int | None
     complete: bool
-    truncated: bool
+    truncated: bool  # a process was killed or still runs, or its recorder was stopped
+    recovered: bool  # the recorder was stopped: what there is was read from the stream
     threads: int
     instructions: int
     loads: int
@@ -88,7 +89,8 @@ def info(recording: Recording) -> Info:
         exit_code=last.exit_code,
         signal=last.signal,
         complete=all(m.complete for m in metas),
-        truncated=any(image.recovered is not None for image in images),
+        truncated=not all(m.complete for m in metas),
+        recovered=any(image.recovered is not None for image in images),
         threads=total("threads"),
         instructions=total("instructions"),
         loads=total("loads"),

@@ -49,15 +49,12 @@ def show(result: Info, console: Console, limit: int) -> None:
 
 def _facts(result: Info) -> list[tuple[str, str]]:
     heap = f"{result.allocations:,} blocks made, {result.frees:,} freed"
-    whole = "complete" if result.complete else "incomplete"
-    if result.truncated:
-        whole = "truncated: its recorder was stopped or its disk full; this is what was written"
     after = "" if result.seconds is None else f", after {duration(result.seconds)}"
     trace = f"kept, {size(result.stream_bytes)}" if result.trace else "not kept (record --trace)"
     return [
         ("command", shlex.join(result.command)),
         ("ended", ending(result) + after),
-        ("recording", f"{result.recording} ({whole})"),
+        ("recording", f"{result.recording} ({_whole(result)})"),
         ("source", f"{result.source}, machine {result.machine}"),
         ("processes", f"{len(result.processes):,}"),
         ("threads", f"{result.threads:,}"),
@@ -68,6 +65,18 @@ def _facts(result: Info) -> list[tuple[str, str]]:
         ("modules", f"{len(result.modules):,}"),
         ("trace", trace),
     ]
+
+
+def _whole(result: Info) -> str:
+    if result.recovered:
+        return "truncated: its recorder was stopped or its disk full; this is what was written"
+    cut = [row for row in result.processes if not row.complete]
+    if not cut:
+        return "complete"
+    if len(result.processes) == 1:
+        return "truncated: the program was killed; this is what it did before"
+    named = ", ".join(row.name for row in cut[:3]) + (", …" if len(cut) > 3 else "")
+    return f"truncated: killed or still running: {named}; this is what was done before"
 
 
 def _table(title: str, *columns: tuple[str, bool]) -> Table:
