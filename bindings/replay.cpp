@@ -36,11 +36,36 @@ nb::dict run(const std::string& path, const nb::dict& machine, const nb::dict& o
   return simulation_of(std::move(replayed->tables), replayed->instructions, replayed->accesses);
 }
 
+using ReturnAddressRow = std::tuple<std::uint32_t, std::string, std::uint64_t>;
+
+nb::dict run_moved(const std::string& path, const nb::dict& machine, const nb::dict& options,
+                   const std::vector<PlacedRow>& rows, const std::string& policy,
+                   const std::vector<ReturnAddressRow>& sites) {
+  const machine::MachineConfig config = machine_config_of(machine);
+  const session::SimulationOptions wanted = simulation_options_of(options);
+  const std::vector<session::Placed> placed = placed_of(rows);
+  session::Policy moves{policy, {}};
+  for (const auto& [site, module, offset] : sites) moves.sites.push_back({site, module, offset});
+  auto replayed = [&] {
+    nb::gil_scoped_release release;
+    return session::replay_moved(path, config, wanted, placed, moves);
+  }();
+  if (!replayed) raise(replayed.error());
+  nb::dict result =
+      simulation_of(std::move(replayed->tables), replayed->instructions, replayed->accesses);
+  result["moved_blocks"] = replayed->moved_blocks;
+  return result;
+}
+
 }  // namespace
 
 void bind_replay(nb::module_& m) {
   m.def("replay", &run, nb::arg("path"), nb::arg("machine"), nb::arg("options"), nb::arg("placed"),
         "A kept trace through a machine.");
+  m.def("replay_moved", &run_moved, nb::arg("path"), nb::arg("machine"), nb::arg("options"),
+        nb::arg("placed"), nb::arg("policy"), nb::arg("sites"),
+        "A kept trace through a machine, heap blocks where a policy of the near allocator puts "
+        "them.");
 }
 
 }  // namespace stallscope

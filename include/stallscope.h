@@ -37,6 +37,7 @@
 #define STALLSCOPE_REQUEST_REGION_BEGIN (STALLSCOPE_REQUEST_BASE + 0x103)
 #define STALLSCOPE_REQUEST_REGION_END (STALLSCOPE_REQUEST_BASE + 0x104)
 #define STALLSCOPE_REQUEST_IS_RECORDED (STALLSCOPE_REQUEST_BASE + 0x105)
+#define STALLSCOPE_REQUEST_CALLER (STALLSCOPE_REQUEST_BASE + 0x106)
 
 /* The instructions below are how a program speaks to Valgrind on x86-64. A processor turns rdi
  * around by 128 bits, so not at all, and exchanges rbx with itself. Valgrind knows the sequence: it

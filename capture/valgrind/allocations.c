@@ -57,6 +57,15 @@ static void freed(ThreadId tid, Addr address) {
   ss_emit(SS_FREE, ss_thread(tid), &word, 1);
 }
 
+/* The return address of the outermost wrap around the code that asks; 0 when there is none. */
+static Addr caller_of_wraps(ThreadId tid) {
+  Addr frames[MAX_FRAMES], caller = 0;
+  UInt count = VG_(get_StackTrace)(tid, frames, 8, NULL, NULL, 0);
+  for (UInt i = 0; i + 1 < count; i++)
+    if (ss_in_preload(frames[i])) caller = frames[i + 1] + 1; /* frames are within the call */
+  return caller;
+}
+
 Bool ss_allocation_request(ThreadId tid, UWord* args, UWord* result) {
   *result = 0;
   switch (args[0]) {
@@ -65,6 +74,9 @@ Bool ss_allocation_request(ThreadId tid, UWord* args, UWord* result) {
       return True;
     case SS_REQUEST_FREED:
       freed(tid, args[1]);
+      return True;
+    case SS_REQUEST_CALLER:
+      *result = caller_of_wraps(tid);
       return True;
     case VG_USERREQ__MALLOCLIKE_BLOCK:
       allocated(tid, SS_ALLOC_KIND_MALLOC, args[1], args[2], 0);

@@ -11,6 +11,7 @@
 #define SS_REQUEST_REGION_BEGIN (SS_REQUEST_BASE + 0x103)
 #define SS_REQUEST_REGION_END (SS_REQUEST_BASE + 0x104)
 #define SS_REQUEST_IS_RECORDED (SS_REQUEST_BASE + 0x105)
+#define SS_REQUEST_CALLER (SS_REQUEST_BASE + 0x106) /* an allocator behind our wraps asks */
 
 #define SS_REQUEST_ALLOCATED (SS_REQUEST_BASE + 0x1) /* kind, address, size, old address */
 #define SS_REQUEST_FREED (SS_REQUEST_BASE + 0x2)     /* address */

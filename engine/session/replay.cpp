@@ -1,9 +1,36 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "session/replay.h"
 
+#include "session/relocation.h"
 #include "stream/reader.h"
 
 namespace stallscope::session {
+namespace {
+
+void place_all(const std::vector<Placed>& placed, probes::Buckets& buckets) {
+  for (const Placed& one : placed)
+    if (one.kind == "global")
+      buckets.name(one.kind, one.name, one.type, one.address, one.size);
+    else
+      buckets.map(one.kind, one.name, one.address, one.size);
+}
+
+Replayed result_of(const Simulation& simulation, const stream::TraceReader& reader) {
+  return {simulation.tables(), simulation.instructions(), simulation.accesses(), reader.truncated(),
+          0};
+}
+
+struct Foresight {
+  Relocation& relocation;
+
+  void on_block(std::uint32_t, const stream::Exit&, const std::uint64_t*) {}
+  Status on_record(unsigned tag, const std::uint64_t* words, std::uint32_t count) {
+    relocation.foresee(tag, words, count);
+    return Done{};
+  }
+};
+
+}  // namespace
 
 Result<Replayed> replay(const std::string& path, const machine::MachineConfig& config,
                         const SimulationOptions& options, const std::vector<Placed>& placed) {
@@ -11,15 +38,28 @@ Result<Replayed> replay(const std::string& path, const machine::MachineConfig& c
   if (!reader) return reader.error();
   auto simulation = Simulation::make(config, reader->code(), options);
   if (!simulation) return simulation.error();
-  probes::Buckets& buckets = (*simulation)->buckets();
-  for (const Placed& one : placed)
-    if (one.kind == "global")
-      buckets.name(one.kind, one.name, one.type, one.address, one.size);
-    else
-      buckets.map(one.kind, one.name, one.address, one.size);
+  place_all(placed, (*simulation)->buckets());
   if (Status read = reader->for_each(**simulation); !read) return read.error();
-  return Replayed{(*simulation)->tables(), (*simulation)->instructions(), (*simulation)->accesses(),
-                  reader->truncated()};
+  return result_of(**simulation, *reader);
+}
+
+Result<Replayed> replay_moved(const std::string& path, const machine::MachineConfig& config,
+                              const SimulationOptions& options, const std::vector<Placed>& placed,
+                              const Policy& policy) {
+  auto reader = stream::TraceReader::open(path);
+  if (!reader) return reader.error();
+  auto relocation = Relocation::make(policy);
+  if (!relocation) return relocation.error();
+  Foresight foresight{**relocation};
+  if (Status read = reader->for_each(foresight); !read) return read.error();
+  auto simulation = Simulation::make(config, reader->code(), options);
+  if (!simulation) return simulation.error();
+  place_all(placed, (*simulation)->buckets());
+  RelocatedSimulation moved{**relocation, **simulation, {}};
+  if (Status read = reader->for_each(moved); !read) return read.error();
+  Replayed result = result_of(**simulation, *reader);
+  result.moved_blocks = (*relocation)->blocks();
+  return result;
 }
 
 }  // namespace stallscope::session

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "session/placer.h"
 #include "session/simulation.h"
 
 namespace stallscope::session {
@@ -25,10 +26,16 @@ struct Replayed {
   std::uint64_t instructions = 0;
   std::uint64_t accesses = 0;
   bool truncated = false;
+  std::uint64_t moved_blocks = 0;
 };
 
 // `placed` in the order in which later ones hide earlier ones.
 Result<Replayed> replay(const std::string& path, const machine::MachineConfig& config,
                         const SimulationOptions& options, const std::vector<Placed>& placed);
+
+// The same with heap blocks where a policy of the near allocator puts them.
+Result<Replayed> replay_moved(const std::string& path, const machine::MachineConfig& config,
+                              const SimulationOptions& options, const std::vector<Placed>& placed,
+                              const Policy& policy);
 
 }  // namespace stallscope::session

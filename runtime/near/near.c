@@ -28,6 +28,7 @@ static void begin(void) {
   for (int i = 0; i < POOLS; i++) {
     pthread_mutex_init(&pools[i].lock, NULL);
     pools[i].number = (uint16_t)(i + 1);
+    pools[i].source = region_source();
   }
   pthread_atfork(before_fork, after_fork, after_fork);
 }
@@ -57,11 +58,6 @@ static unsigned offset_in_page(const void* memory, page_number page) {
 // A block of no bytes has one, so that it is a block.
 static size_t at_least_one(size_t size) { return size ? size : 1; }
 
-static struct wish wish_for(size_t size) {
-  unsigned granules = (unsigned)((size + GRANULE_BYTES - 1) / GRANULE_BYTES);
-  return (struct wish){granules, size % 16 == 0 ? 2 : 1};
-}
-
 static void* pass_on(size_t size) {
   __atomic_fetch_add(&passed_on, 1, __ATOMIC_RELAXED);
   return system_malloc(size);
@@ -70,15 +66,9 @@ static void* pass_on(size_t size) {
 static void* place_near(size_t size, const void* hint) {
   page_number page = region_page(hint);
   struct pool* pool = page ? pool_of(page) : own_pool();
-  struct place place;
+  unsigned line = page ? offset_in_page(hint, page) / LINE_BYTES : 0;
   pthread_mutex_lock(&pool->lock);
-  // A hint may be an address that was freed, and its page one of no kind by now.
-  if (page && region_info(page)->kind != PAGE_FREE) {
-    place = pool_near(pool, page, offset_in_page(hint, page) / LINE_BYTES, wish_for(size));
-  } else {
-    place = pool_dense(pool, NO_LINE, wish_for(size));
-    pool->stats.unhinted += place.page != 0;
-  }
+  struct place place = pool_place(pool, page, line, wish_for(size));
   pthread_mutex_unlock(&pool->lock);
   return address(place);
 }

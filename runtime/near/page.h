@@ -11,6 +11,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 enum {
   PAGE_BYTES = 4096,
   GRANULE_BYTES = 8,
@@ -62,5 +66,9 @@ unsigned page_block(const struct page* page, unsigned start);
 
 // Lines of the groups that a page of this kind is divided into.
 unsigned page_group_lines(enum page_kind kind);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

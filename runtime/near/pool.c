@@ -1,54 +1,61 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "pool.h"
 
-#include "region.h"
-
 // Overflow pages that are tried for one block before it goes anywhere.
 enum { HOPS = 4 };
 
 static const struct place NOWHERE = {0, 0};
 
-static struct place take(page_number number, int start, struct wish wish) {
-  page_take(region_info(number), (unsigned)start, wish.granules);
+struct wish wish_for(size_t size) {
+  unsigned granules = (unsigned)((size + GRANULE_BYTES - 1) / GRANULE_BYTES);
+  return (struct wish){granules, size % 16 == 0 ? 2 : 1};
+}
+
+static struct page* info(const struct pool* pool, page_number number) {
+  return pool->source->infos + (number - 1);
+}
+
+static struct place take(struct pool* pool, page_number number, int start, struct wish wish) {
+  page_take(info(pool, number), (unsigned)start, wish.granules);
   return (struct place){number, (unsigned)start};
 }
 
-static page_number pop(page_number* list) {
+static page_number pop(struct pool* pool, page_number* list) {
   page_number number = *list;
   if (number) {
-    *list = region_info(number)->next;
-    region_info(number)->listed = false;
+    *list = info(pool, number)->next;
+    info(pool, number)->listed = false;
   }
   return number;
 }
 
-static void push(page_number* list, page_number number) {
-  region_info(number)->next = *list;
-  region_info(number)->listed = true;
+static void push(struct pool* pool, page_number* list, page_number number) {
+  info(pool, number)->next = *list;
+  info(pool, number)->listed = true;
   *list = number;
 }
 
 // A page may become empty in the list of its kind. Another kind takes it from there when it comes
 // to the head, as after many blocks of one kind were freed.
 static page_number empty_page(struct pool* pool) {
-  page_number number = pop(&pool->empty);
+  page_number number = pop(pool, &pool->empty);
   for (int kind = PAGE_DENSE; kind < PAGE_KINDS && number == 0; kind++) {
     page_number head = pool->roomy[kind];
-    if (head && region_info(head)->used == 0) return pop(&pool->roomy[kind]);
+    if (head && info(pool, head)->used == 0) return pop(pool, &pool->roomy[kind]);
   }
-  if (number == 0) number = region_take(pool->number);
+  if (number == 0) number = pool->source->take(pool->source, pool->number);
   if (number) pool->stats.pages++;
   return number;
 }
 
 // Makes a page with much free space the current one of its kind; 0 when there is no memory.
 static page_number renew(struct pool* pool, enum page_kind kind) {
-  page_number number = pop(&pool->roomy[kind]);
+  page_number number = pop(pool, &pool->roomy[kind]);
   if (number == 0) {
     number = empty_page(pool);
     if (number == 0) return 0;
-    region_info(number)->kind = (uint8_t)kind;
-    region_info(number)->overflow = 0;
+    info(pool, number)->kind = (uint8_t)kind;
+    info(pool, number)->overflow = 0;
   }
   pool->current[kind] = number;
   pool->cursor[kind] = 0;
@@ -68,12 +75,12 @@ struct place pool_dense(struct pool* pool, unsigned avoided, struct wish wish) {
   page_number number = pool->current[PAGE_DENSE];
   if (number == 0) number = renew(pool, PAGE_DENSE);
   for (; number != 0; number = renew(pool, PAGE_DENSE)) {
-    const struct page* page = region_info(number);
+    const struct page* page = info(pool, number);
     int start = find_except(page, pool->cursor[PAGE_DENSE], avoided, wish);
     if (start < 0) start = find_except(page, 0, avoided, wish);
     if (start < 0) continue;
     pool->cursor[PAGE_DENSE] = (unsigned)start / LINE_GRANULES;
-    return take(number, start, wish);
+    return take(pool, number, start, wish);
   }
   return NOWHERE;
 }
@@ -86,8 +93,8 @@ struct place pool_room(struct pool* pool, enum page_kind kind, struct wish wish)
     for (unsigned line = pool->cursor[kind]; line < PAGE_LINES; line += lines) {
       pool->cursor[kind] = line + lines;
       unsigned start = line * LINE_GRANULES;
-      if (page_is_free(region_info(number), start, lines * LINE_GRANULES))
-        return take(number, (int)start, wish);
+      if (page_is_free(info(pool, number), start, lines * LINE_GRANULES))
+        return take(pool, number, (int)start, wish);
     }
   return NOWHERE;
 }
@@ -103,18 +110,18 @@ static int find_beside(const struct page* page, unsigned line, struct wish wish)
 // The page that takes what overflows from this one. It serves other pages too, as long as it is at
 // most half full when they first need one.
 static page_number overflow_of(struct pool* pool, page_number number) {
-  struct page* page = region_info(number);
+  struct page* page = info(pool, number);
   page_number next = page->overflow;
-  if (next && region_info(next)->kind == PAGE_OVERFLOW) {
+  if (next && info(pool, next)->kind == PAGE_OVERFLOW) {
     // A page that is as good as full would be tried in vain each time.
-    page_number further = region_info(next)->overflow;
-    if (region_info(next)->used > PAGE_GRANULES * 7 / 8 && further &&
-        region_info(further)->kind == PAGE_OVERFLOW && further != number)
+    page_number further = info(pool, next)->overflow;
+    if (info(pool, next)->used > PAGE_GRANULES * 7 / 8 && further &&
+        info(pool, further)->kind == PAGE_OVERFLOW && further != number)
       page->overflow = next = further;
     return next;
   }
   next = pool->current[PAGE_OVERFLOW];
-  if (next == 0 || next == number || region_info(next)->used > PAGE_GRANULES / 2)
+  if (next == 0 || next == number || info(pool, next)->used > PAGE_GRANULES / 2)
     next = renew(pool, PAGE_OVERFLOW);
   if (next == number) next = renew(pool, PAGE_OVERFLOW);
   return page->overflow = next;
@@ -128,10 +135,10 @@ static struct place overflow(struct pool* pool, page_number number, unsigned lin
   for (int hop = 0; hop < HOPS; hop++) {
     number = overflow_of(pool, number);
     if (number == 0) return NOWHERE;
-    const struct page* page = region_info(number);
+    const struct page* page = info(pool, number);
     int start = find_beside(page, opposite, wish);
     if (start < 0) start = find_except(page, 0, line, wish);
-    if (start >= 0) return take(number, start, wish);
+    if (start >= 0) return take(pool, number, start, wish);
   }
   return pool_dense(pool, line, wish);
 }
@@ -139,7 +146,7 @@ static struct place overflow(struct pool* pool, page_number number, unsigned lin
 static void count(struct pool* pool, struct place from, struct place to) {
   struct ss_near_stats* stats = &pool->stats;
   unsigned line = from.start, there = to.start / LINE_GRANULES;
-  unsigned group = page_group_lines(region_info(from.page)->kind);
+  unsigned group = page_group_lines(info(pool, from.page)->kind);
   if (to.page != from.page)
     *(there == line ? &stats->conflicting : &stats->apart) += 1;
   else if (there == line)
@@ -148,20 +155,29 @@ static void count(struct pool* pool, struct place from, struct place to) {
     *(there / group == line / group ? &stats->same_group : &stats->same_page) += 1;
 }
 
-struct place pool_near(struct pool* pool, page_number number, unsigned line, struct wish wish) {
-  const struct page* page = region_info(number);
+static struct place pool_near(struct pool* pool, page_number number, unsigned line,
+                              struct wish wish) {
+  const struct page* page = info(pool, number);
   struct place place = NOWHERE;
   int start = find_beside(page, line, wish);
   // The lines of other groups of a page with room are kept for others.
   if (start < 0 && (page->kind == PAGE_DENSE || page->kind == PAGE_OVERFLOW))
     start = page_find(page, 0, PAGE_LINES, wish.granules, wish.step);
-  place = start >= 0 ? take(number, start, wish) : overflow(pool, number, line, wish);
+  place = start >= 0 ? take(pool, number, start, wish) : overflow(pool, number, line, wish);
   if (place.page) count(pool, (struct place){number, line}, place);
   return place;
 }
 
+struct place pool_place(struct pool* pool, page_number number, unsigned line, struct wish wish) {
+  // A hint may be an address that was freed, and its page one of no kind by now.
+  if (number && info(pool, number)->kind != PAGE_FREE) return pool_near(pool, number, line, wish);
+  struct place place = pool_dense(pool, NO_LINE, wish);
+  pool->stats.unhinted += place.page != 0;
+  return place;
+}
+
 unsigned pool_free(struct pool* pool, page_number number, unsigned start) {
-  struct page* page = region_info(number);
+  struct page* page = info(pool, number);
   unsigned granules = page_give_back(page, start);
   if (granules == 0) return 0;
   pool->stats.freed++;
@@ -169,9 +185,9 @@ unsigned pool_free(struct pool* pool, page_number number, unsigned start) {
   if (page->used == 0) {
     page->kind = PAGE_FREE;
     pool->stats.pages--;
-    push(&pool->empty, number);
+    push(pool, &pool->empty, number);
   } else if (page->used <= PAGE_GRANULES / 2) {
-    push(&pool->roomy[page->kind], number);
+    push(pool, &pool->roomy[page->kind], number);
   }
   return granules;
 }

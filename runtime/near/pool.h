@@ -3,7 +3,8 @@
 // page stays with the pool that took it first; a block with a hint goes to the pool of its hint, as
 // nearness is what was asked for.
 //
-// Every function here wants the pool's lock held.
+// Every function here wants the pool's lock held. Nothing here reads or writes the memory of
+// blocks, so the engine runs the same code to predict where blocks would go.
 #ifndef STALLSCOPE_NEAR_POOL_H
 #define STALLSCOPE_NEAR_POOL_H
 
@@ -12,10 +13,22 @@
 #include "page.h"
 #include "stallscope_near.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 enum { POOLS = 16, NO_LINE = PAGE_LINES };
+
+// Where pages come from: what is known of each, and new ones.
+struct page_source {
+  struct page* infos;  // of page 1 first; set before a page is taken
+  // A page that nobody had before, for a pool; 0 when there is none left.
+  page_number (*take)(struct page_source* source, uint16_t pool);
+};
 
 struct pool {
   pthread_mutex_t lock;
+  struct page_source* source;
   uint16_t number;                  // from 1
   page_number current[PAGE_KINDS];  // where new blocks of a kind are tried first
   unsigned cursor[PAGE_KINDS];      // the line of the current page that took the last one
@@ -36,7 +49,10 @@ struct wish {
   unsigned step;
 };
 
-struct place pool_near(struct pool* pool, page_number page, unsigned line, struct wish wish);
+struct wish wish_for(size_t size);
+
+// Near a line of a page; without a hint when the page is 0, or of no kind by now.
+struct place pool_place(struct pool* pool, page_number page, unsigned line, struct wish wish);
 
 // Anywhere but in the given line of a page (NO_LINE: anywhere).
 struct place pool_dense(struct pool* pool, unsigned avoided, struct wish wish);
@@ -45,5 +61,9 @@ struct place pool_room(struct pool* pool, enum page_kind kind, struct wish wish)
 
 // Returns the granules of the block; 0 when there is none.
 unsigned pool_free(struct pool* pool, page_number page, unsigned start);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

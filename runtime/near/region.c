@@ -20,7 +20,8 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 // Written once, under `once`. A reader that has an address of ours synchronised with the thread
 // that got it; another reads zeros or the values, and either way finds that it is not ours.
 static char* memory;
-static struct page* infos;
+static page_number take(struct page_source* source, uint16_t pool);
+static struct page_source described = {NULL, take};
 static uint64_t reserved;           // pages
 static uint64_t accessible, given;  // pages, under the lock
 
@@ -37,7 +38,7 @@ static void reserve_region(void) {
     char* pages_start = reserve(pages * PAGE_BYTES);
     struct page* infos_start = reserve(pages * sizeof(struct page));
     if (pages_start && infos_start) {
-      __atomic_store_n(&infos, infos_start, __ATOMIC_RELAXED);
+      __atomic_store_n(&described.infos, infos_start, __ATOMIC_RELAXED);
       __atomic_store_n(&reserved, pages, __ATOMIC_RELAXED);
       __atomic_store_n(&memory, pages_start, __ATOMIC_RELEASE);
       return;
@@ -50,7 +51,8 @@ static void reserve_region(void) {
 static bool open_stretch(void) {
   if (accessible + STRETCH_PAGES > reserved) return false;
   const int access = PROT_READ | PROT_WRITE;
-  if (mprotect(infos + accessible, STRETCH_PAGES * sizeof(struct page), access) != 0) return false;
+  if (mprotect(described.infos + accessible, STRETCH_PAGES * sizeof(struct page), access) != 0)
+    return false;
   if (mprotect(memory + accessible * PAGE_BYTES, STRETCH_PAGES * PAGE_BYTES, access) != 0)
     return false;
   watch_opened(memory + accessible * PAGE_BYTES, STRETCH_PAGES * PAGE_BYTES);
@@ -58,7 +60,12 @@ static bool open_stretch(void) {
   return true;
 }
 
-page_number region_take(uint16_t pool) {
+struct page_source* region_source(void) {
+  return &described;
+}
+
+static page_number take(struct page_source* source, uint16_t pool) {
+  (void)source;
   pthread_once(&once, reserve_region);
   page_number taken = 0;
   pthread_mutex_lock(&lock);
@@ -80,7 +87,7 @@ page_number region_page(const void* address) {
 }
 
 struct page* region_info(page_number number) {
-  return infos + (number - 1);
+  return described.infos + (number - 1);
 }
 char* region_memory(page_number number) { return memory + (uint64_t)(number - 1) * PAGE_BYTES; }
 

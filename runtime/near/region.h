@@ -4,10 +4,10 @@
 #ifndef STALLSCOPE_NEAR_REGION_H
 #define STALLSCOPE_NEAR_REGION_H
 
-#include "page.h"
+#include "pool.h"
 
-// Gives a page of zeros that nobody had before to a pool; 0 when there is none left. Any thread.
-page_number region_take(uint16_t pool);
+// Gives out pages of zeros. Any thread.
+struct page_source* region_source(void);
 
 // The page of an address; 0 when it is not in the region or belongs to no pool yet. Any thread.
 page_number region_page(const void* address);

@@ -12,10 +12,12 @@ void* __libc_calloc(size_t count, size_t size);
 void* __libc_realloc(void* block, size_t size);
 void __libc_free(void* block);
 #define system_malloc __libc_malloc
+#define system_calloc __libc_calloc
 #define system_realloc __libc_realloc
 #define system_free __libc_free
 #else
 #define system_malloc malloc
+#define system_calloc calloc
 #define system_realloc realloc
 #define system_free free
 #endif

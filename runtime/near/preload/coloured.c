@@ -4,9 +4,10 @@
 #include <pthread.h>
 #include <stdint.h>
 
+#include "rules.h"
 #include "system.h"
 
-enum { SLOTS = 1 << 16, MOST = SLOTS / 2, PAGE = 4096, LINE = 64 };
+enum { SLOTS = 1 << 16, MOST = SLOTS / 2 };
 
 struct entry {
   uintptr_t block;  // 0 in an empty entry
@@ -19,7 +20,7 @@ static unsigned count;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 static unsigned home(uintptr_t block) {
-  return (unsigned)(block / LINE * 0x9e3779b97f4a7c15u >> 48) % SLOTS;
+  return (unsigned)(block / RULE_LINE * 0x9e3779b97f4a7c15u >> 48) % SLOTS;
 }
 
 static unsigned slot_of(uintptr_t block) {
@@ -40,11 +41,12 @@ static void remove_entry(unsigned slot) {
   __atomic_store_n(&count, count - 1, __ATOMIC_RELAXED);
 }
 
-void* coloured_make(size_t size, unsigned line) {
-  if (size > SIZE_MAX - PAGE || __atomic_load_n(&count, __ATOMIC_RELAXED) >= MOST) return NULL;
-  char* real = system_malloc(size + PAGE);
+void* coloured_make(size_t size, unsigned line, bool zeroed) {
+  if (size > SIZE_MAX - RULE_PAGE || __atomic_load_n(&count, __ATOMIC_RELAXED) >= MOST) return NULL;
+  // Memory that the system gave just now is zeros already, and calloc knows.
+  char* real = zeroed ? system_calloc(1, size + RULE_PAGE) : system_malloc(size + RULE_PAGE);
   if (real == NULL) return NULL;
-  char* block = real + (((uintptr_t)line * LINE - (uintptr_t)real) & (PAGE - 1));
+  char* block = (char*)rule_begin((uintptr_t)real, line);
   pthread_mutex_lock(&lock);
   bool full = count == MOST;
   if (!full) {
@@ -59,7 +61,7 @@ void* coloured_make(size_t size, unsigned line) {
 
 // Whoever asks about such a block made it or got it from its maker, so it sees the count with it.
 static bool cannot_be(const void* block) {
-  return (uintptr_t)block % LINE != 0 || __atomic_load_n(&count, __ATOMIC_RELAXED) == 0;
+  return (uintptr_t)block % RULE_LINE != 0 || __atomic_load_n(&count, __ATOMIC_RELAXED) == 0;
 }
 
 size_t coloured_size(const void* block) {

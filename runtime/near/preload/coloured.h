@@ -7,8 +7,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-// NULL when there is no memory, or too many such blocks already.
-void* coloured_make(size_t size, unsigned line);
+// Zeroed or not. NULL when there is no memory, or too many such blocks already.
+void* coloured_make(size_t size, unsigned line, bool zeroed);
 
 // The size that was asked for; 0 for every other block.
 size_t coloured_size(const void* block);

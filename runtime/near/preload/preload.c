@@ -12,7 +12,6 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unwind.h>
 
 #include "coloured.h"
 #include "policy.h"
@@ -30,40 +29,32 @@ __attribute__((constructor(101))) static void begin(void) {
   pthread_atfork(coloured_lock, coloured_unlock, coloured_unlock);
 }
 
-struct search {
-  struct policy_site* site;
-  int frames;
-};
-
-static _Unwind_Reason_Code look_at(struct _Unwind_Context* context, void* data) {
-  struct search* search = data;
-  search->site = policy_find((const void*)_Unwind_GetIP(context));
-  return search->site || ++search->frames == 8 ? _URC_END_OF_STACK : _URC_NO_REASON;
-}
-
-// In a recording, the recorder's own wraps lie between the program and us.
-static struct policy_site* site_behind_wraps(void) {
-  struct search search = {NULL, 0};
-  _Unwind_Backtrace(look_at, &search);
-  return search.site;
+// In a recording, the recorder's own wraps lie between the program and us, and it tells who called
+// them. To ask is no instruction of the program's, so recordings show the placed program as it is.
+INLINE struct policy_site* site_behind_wraps(void) {
+#if STALLSCOPE_ACTIVE
+  return policy_find((const void*)stallscope_request(STALLSCOPE_REQUEST_CALLER, 0, 0, 0));
+#else
+  return NULL;
+#endif
 }
 
 // NULL when the site's policy has nothing to say about this size. Watchers have been told of blocks
 // that come from here.
-INLINE void* placed(size_t size, const void* caller) {
+INLINE void* placed(size_t size, bool zeroed, const void* caller) {
   struct policy_site* site = policy_find(caller);
   if (site == NULL && watched() && policy_exists()) site = site_behind_wraps();
   if (site == NULL) return NULL;
-  if (size > SS_NEAR_LARGEST) {
-    if (site->line == POLICY_NO_LINE) return NULL;
-    void* block = coloured_make(size, policy_next_line(site));
+  enum rule_place place = rule_choose(&site->rule, size);
+  if (place == RULE_PASS) return NULL;
+  if (place == RULE_LARGE) {
+    void* block = coloured_make(size, rule_next_line(&site->rule), zeroed);
     if (block != NULL) watch_allocated(block, size);
     return block;
   }
-  if (!site->packed) return NULL;
   void* block = ss_malloc_near(size, __atomic_load_n(&site->newest, __ATOMIC_RELAXED));
   __atomic_store_n(&site->newest, block, __ATOMIC_RELAXED);
-  return block;
+  return block != NULL && zeroed ? memset(block, 0, size) : block;
 }
 
 INLINE void* told(void* block, size_t size) {
@@ -72,7 +63,7 @@ INLINE void* told(void* block, size_t size) {
 }
 
 EXPORT void* malloc(size_t size) {
-  void* block = placed(size, __builtin_return_address(0));
+  void* block = placed(size, false, __builtin_return_address(0));
   return block ? block : told(__libc_malloc(size), size);
 }
 
@@ -82,9 +73,8 @@ EXPORT void* calloc(size_t count, size_t size) {
     errno = ENOMEM;
     return NULL;
   }
-  void* block = placed(bytes, __builtin_return_address(0));
-  if (block == NULL) return told(__libc_calloc(count, size), bytes);
-  return memset(block, 0, bytes);
+  void* block = placed(bytes, true, __builtin_return_address(0));
+  return block ? block : told(__libc_calloc(count, size), bytes);
 }
 
 static size_t placed_size(const void* block) {
@@ -113,7 +103,7 @@ EXPORT void* realloc(void* block, size_t size) {
     free(block);
     return NULL;
   }
-  void* made = placed(size, caller);
+  void* made = placed(size, false, caller);
   if (made == NULL) made = told(__libc_malloc(size), size);
   if (made == NULL || block == NULL) return made;
   memcpy(made, block, before < size ? before : size);
