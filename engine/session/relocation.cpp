@@ -5,14 +5,17 @@
 #include <cstddef>
 #include <utility>
 
-#include "stallscope_records.h"
+#include "stallscope_near.h"
 
 namespace stallscope::session {
 namespace {
 
-constexpr probes::BucketId kPlaced = 0, kLeft = 1;
 constexpr std::uint64_t kHeader = 8;  // malloc's word before a block
-constexpr std::uint64_t kLeast = 24;  // bytes that the smallest block has
+
+// Bytes that malloc takes for a block, from its header on.
+std::uint64_t chunk_of(std::uint64_t size) {
+  return std::max<std::uint64_t>(32, (size + kHeader + 15) / 16 * 16);
+}
 
 bool from_malloc(std::uint64_t kind) {
   return kind == SS_ALLOC_KIND_MALLOC || kind == SS_ALLOC_KIND_CALLOC ||
@@ -21,7 +24,65 @@ bool from_malloc(std::uint64_t kind) {
 
 std::uint64_t at_least_one(std::uint64_t size) { return std::max<std::uint64_t>(size, 1); }
 
+bool wraps(const ss_alloc& record) { return record.address + record.size < record.address; }
+
 }  // namespace
+
+void Gaps::had(std::uint64_t start, std::uint64_t size, bool stays) {
+  std::uint64_t& known = (stays ? left_ : gone_)[start];
+  known = std::max(known, size);
+}
+
+std::vector<Gaps::Range> Gaps::merged(Chunks& chunks) {
+  std::vector<Range> sorted, ranges;
+  for (const auto& [start, size] : chunks) sorted.push_back({start, start + size, 0});
+  chunks.clear();
+  std::sort(sorted.begin(), sorted.end(),
+            [](const Range& a, const Range& b) { return a.start < b.start; });
+  for (const Range& range : sorted)
+    if (ranges.empty() || range.start > ranges.back().end)
+      ranges.push_back(range);
+    else
+      ranges.back().end = std::max(ranges.back().end, range.end);
+  return ranges;
+}
+
+void Gaps::close() {
+  const std::vector<Range> left = merged(left_);
+  auto stays = left.begin();
+  std::uint64_t bytes = 0;
+  const auto add = [&](std::uint64_t start, std::uint64_t end) {
+    if (start >= end) return;
+    gaps_.push_back({start, end, bytes});
+    bytes += end - start;
+  };
+  for (const Range& gone : merged(gone_)) {
+    std::uint64_t from = gone.start;
+    while (stays != left.end() && stays->end <= from) ++stays;
+    for (auto at = stays; at != left.end() && at->start < gone.end; ++at) {
+      add(from, at->start);
+      from = std::max(from, at->end);
+    }
+    add(from, gone.end);
+  }
+}
+
+const Gaps::Range* Gaps::last_from(std::uint64_t address) const {
+  const auto after =
+      std::upper_bound(gaps_.begin(), gaps_.end(), address,
+                       [](std::uint64_t a, const Range& range) { return a < range.start; });
+  return after == gaps_.begin() ? nullptr : &after[-1];
+}
+
+bool Gaps::contains(std::uint64_t address) const {
+  const Range* range = last_from(address);
+  return range && address < range->end;
+}
+
+std::uint64_t Gaps::below(std::uint64_t address) const {
+  const Range* range = last_from(address);
+  return range ? range->before + std::min(address, range->end) - range->start : 0;
+}
 
 Result<std::unique_ptr<Relocation>> Relocation::make(const Policy& policy) {
   auto placer = Placer::make(policy);
@@ -35,24 +96,33 @@ void Relocation::widen(std::uint64_t start, std::uint64_t end) {
   extent_ = last - lowest_;
 }
 
-// Memory that had blocks of both kinds counts as what it had last.
+// Large blocks that are placed still come from malloc, a page longer: they leave no gap.
 void Relocation::foresee(unsigned tag, const std::uint64_t* words, std::uint32_t count) {
-  if (tag != SS_ALLOC || count < sizeof(ss_alloc) / sizeof *words) return;
-  const auto& record = *reinterpret_cast<const ss_alloc*>(words);
-  if (record.address < kHeader || record.address + record.size < record.address) return;
-  const bool placed = from_malloc(record.kind) && placer_->places(record.site, record.size);
-  const std::uint64_t start = record.address - kHeader;
-  const std::uint64_t bytes = kHeader + std::max<std::uint64_t>(record.size, kLeast);
-  // Blocks that are left matter only where a placed one was.
-  if (!placed && start - lowest_ >= extent_ && start + bytes - lowest_ >= extent_) return;
-  mallocs_.insert(start, bytes, placed ? kPlaced : kLeft);
-  if (placed) widen(start, start + bytes);
+  if (count < record_shape(tag).words) return;
+  if (tag == SS_BRK) {
+    const auto& record = *reinterpret_cast<const ss_brk*>(words);
+    heap_start_ = heap_start_ ? std::min<std::uint64_t>(heap_start_, record.old_end)
+                              : std::uint64_t{record.old_end};
+    heap_end_ = std::max<std::uint64_t>(heap_end_, record.new_end);
+  } else if (tag == SS_ALLOC) {
+    const auto& record = *reinterpret_cast<const ss_alloc*>(words);
+    if (!in_heap(record.address) || wraps(record)) return;
+    const bool small = record.size <= SS_NEAR_LARGEST && from_malloc(record.kind) &&
+                       placer_->places(record.site, record.size);
+    gaps_.had(record.address - kHeader, chunk_of(record.size), !small);
+  }
+}
+
+void Relocation::ready() {
+  gaps_.close();
+  if (heap_end_ > heap_start_) widen(heap_start_, heap_end_);
 }
 
 std::uint64_t Relocation::look_up(std::uint64_t address) {
   const probes::BucketId move = live_.find(address);
   if (move != probes::kNoBucket) return address + moves_[move];
-  return mallocs_.find(address) == kPlaced ? SS_NO_ADDRESS : address;
+  if (!in_heap(address)) return address;
+  return gaps_.contains(address) ? SS_NO_ADDRESS : address - gaps_.below(address);
 }
 
 void Relocation::forget(std::uint64_t address) {
@@ -60,43 +130,56 @@ void Relocation::forget(std::uint64_t address) {
   if (found == blocks_of_.end()) return;
   live_.erase(address, at_least_one(found->second.size));
   unused_.push_back(found->second.move);
-  placer_->give_back(found->second.to);
+  if (found->second.placed) placer_->give_back(found->second.to);
   blocks_of_.erase(found);
 }
 
 std::uint64_t Relocation::release(std::uint64_t address, std::uint32_t thread) {
   const auto found = blocks_of_.find(address);
-  freed_[thread] = found == blocks_of_.end() ? 0 : address;
-  if (found == blocks_of_.end()) return address;
-  const std::uint64_t to = found->second.to;
+  if (found == blocks_of_.end()) {
+    freed_[thread] = 0;
+    return address;
+  }
+  const Block block = found->second;
+  freed_[thread] = block.placed ? address : 0;
   forget(address);
-  return to;
+  return block.to;
 }
 
-// realloc of a block that malloc gave stays with malloc.
-std::uint64_t Relocation::allocate(const ss_alloc& record) {
-  const std::uint32_t thread = SS_HEAD_THREAD(record.head);
-  const std::uint64_t freed = std::exchange(freed_[thread], 0);
-  if (record.address == 0) return 0;
-  forget(record.address);  // its free may have gone unseen
-  if (!from_malloc(record.kind) || record.address + record.size < record.address)
-    return record.address;
-  if (record.old_address != 0 && freed != record.old_address) return record.address;
-  const auto to = placer_->place(record.site, record.size, thread);
-  if (!to) return record.address;
-  std::uint32_t move = static_cast<std::uint32_t>(moves_.size());
+void Relocation::keep(const ss_alloc& record, std::uint64_t to, bool placed) {
+  auto move = static_cast<std::uint32_t>(moves_.size());
   if (unused_.empty()) {
     moves_.push_back(0);
   } else {
     move = unused_.back();
     unused_.pop_back();
   }
-  moves_[move] = *to - record.address;
+  moves_[move] = to - record.address;
   live_.insert(record.address, at_least_one(record.size), move);
   widen(record.address, record.address + at_least_one(record.size));
-  blocks_of_[record.address] = {*to, record.size, move};
-  ++blocks_;
-  return *to;
+  blocks_of_[record.address] = {to, record.size, move, placed};
+  blocks_ += placed;
+}
+
+// realloc of a block that malloc gave stays with malloc.
+bool Relocation::may_place(const ss_alloc& record, std::uint64_t freed) const {
+  return from_malloc(record.kind) && (record.old_address == 0 || record.old_address == freed);
+}
+
+std::uint64_t Relocation::allocate(const ss_alloc& record) {
+  const std::uint32_t thread = SS_HEAD_THREAD(record.head);
+  const std::uint64_t freed = std::exchange(freed_[thread], 0);
+  if (record.address == 0 || wraps(record)) return record.address;
+  forget(record.address);  // its free may have gone unseen
+  if (may_place(record, freed))
+    if (const auto to = placer_->place(record.site, record.size, thread)) {
+      keep(record, *to, true);
+      return *to;
+    }
+  if (!in_heap(record.address)) return record.address;
+  const std::uint64_t to = record.address - gaps_.below(record.address);
+  keep(record, to, false);
+  return to;
 }
 
 void Relocation::on_record(unsigned tag, std::vector<std::uint64_t>& words) {

@@ -3,9 +3,14 @@
 // the life of a block, accesses to it go to its new place. Stands between a stream and a
 // simulation.
 //
-// What malloc itself did to the memory of placed blocks (headers, lists of free blocks) is left
-// out, because the near allocator keeps what it knows elsewhere. What is not put in its place: the
-// near allocator's own accesses, about one line for every few pages of blocks.
+// Small blocks that are placed leave malloc's heap. What malloc itself did to their memory
+// (headers, lists of free blocks) does not happen then, as the near allocator keeps what it knows
+// elsewhere; and what is left in the heap moves together over memory that only such blocks ever
+// had.
+//
+// Not modelled: the near allocator's own accesses, about one line for every few pages of blocks;
+// that malloc would reuse memory otherwise when fewer blocks come and go; heaps that threads have
+// of their own, where what is left stays in place.
 #pragma once
 
 #include <cstdint>
@@ -21,14 +26,39 @@
 
 namespace stallscope::session {
 
+// Memory of the heap that is not there any more.
+class Gaps {
+ public:
+  // A chunk of malloc's that held a block; any order. What a block that stays had is never a gap.
+  void had(std::uint64_t start, std::uint64_t size, bool stays);
+  void close();  // after the last had()
+
+  bool contains(std::uint64_t address) const;
+  // Bytes of gaps below an address.
+  std::uint64_t below(std::uint64_t address) const;
+
+ private:
+  struct Range {
+    std::uint64_t start, end;
+    std::uint64_t before;  // bytes of gaps below it
+  };
+  using Chunks = std::unordered_map<std::uint64_t, std::uint64_t>;  // start -> largest size
+  static std::vector<Range> merged(Chunks& chunks);
+  const Range* last_from(std::uint64_t address) const;
+
+  Chunks left_, gone_;
+  std::vector<Range> gaps_;  // sorted
+};
+
 class Relocation {
  public:
   static Result<std::unique_ptr<Relocation>> make(const Policy& policy);
 
-  // First all records of the stream, to know which memory was malloc's for placed blocks only.
+  // First all records of the stream, then ready(), then everything in its order.
   void foresee(unsigned tag, const std::uint64_t* words, std::uint32_t count);
+  void ready();
 
-  // Then everything in its order.
+  // A record with the addresses that it has now.
   void on_record(unsigned tag, std::vector<std::uint64_t>& words);
   // SS_NO_ADDRESS for an access that does not happen.
   std::uint64_t moved(std::uint64_t address) {
@@ -38,28 +68,35 @@ class Relocation {
   std::uint64_t blocks() const { return blocks_; }
 
  private:
-  struct Moved {
+  struct Block {
     std::uint64_t to;
     std::uint64_t size;
     std::uint32_t move;
+    bool placed;  // else only moved on
   };
   explicit Relocation(std::unique_ptr<Placer> placer) : placer_(std::move(placer)) {}
+  bool in_heap(std::uint64_t address) const {
+    return address >= heap_start_ && address < heap_end_;
+  }
   std::uint64_t look_up(std::uint64_t address);
   // Where the block lies from now on, and where it lay.
   std::uint64_t allocate(const ss_alloc& record);
   std::uint64_t release(std::uint64_t address, std::uint32_t thread);
+  bool may_place(const ss_alloc& record, std::uint64_t freed) const;
+  void keep(const ss_alloc& record, std::uint64_t to, bool placed);
   void forget(std::uint64_t address);
   void widen(std::uint64_t start, std::uint64_t end);
 
   std::unique_ptr<Placer> placer_;
-  std::unordered_map<std::uint64_t, Moved> blocks_of_;      // by recorded address
-  std::unordered_map<std::uint32_t, std::uint64_t> freed_;  // by thread: a placed block, last freed
-  probes::ObjectMap live_;                 // recorded addresses -> index into moves_
-  std::vector<std::uint64_t> moves_;       // what to add, modulo 2^64
-  std::vector<std::uint32_t> unused_;      // of moves_
-  probes::ObjectMap mallocs_;              // memory around blocks -> kPlaced or kLeft
-  std::uint64_t lowest_ = 0, extent_ = 0;  // of everything in these maps
-  std::uint64_t blocks_ = 0;
+  Gaps gaps_;
+  std::uint64_t heap_start_ = 0, heap_end_ = 0;             // what brk ever gave
+  std::unordered_map<std::uint64_t, Block> blocks_of_;      // by recorded address
+  std::unordered_map<std::uint32_t, std::uint64_t> freed_;  // by thread: a placed block, just freed
+  probes::ObjectMap live_;                                  // recorded address -> moves_
+  std::vector<std::uint64_t> moves_;                        // what to add, modulo 2^64
+  std::vector<std::uint32_t> unused_;                       // of moves_
+  std::uint64_t lowest_ = 0, extent_ = 0;                   // of all that moves
+  std::uint64_t blocks_ = 0;                                // placed
 };
 
 // A sink that moves what it passes on.

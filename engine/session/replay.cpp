@@ -52,6 +52,7 @@ Result<Replayed> replay_moved(const std::string& path, const machine::MachineCon
   if (!relocation) return relocation.error();
   Foresight foresight{**relocation};
   if (Status read = reader->for_each(foresight); !read) return read.error();
+  (*relocation)->ready();
   auto simulation = Simulation::make(config, reader->code(), options);
   if (!simulation) return simulation.error();
   place_all(placed, (*simulation)->buckets());

@@ -38,6 +38,17 @@ class Probe(msgspec.Struct, frozen=True):
     event: str | None = None  # level whose misses are sampled; the first data cache
     period: int = 0  # 0: so that a run gives at least 10,000 samples
     seed: int = 1
+    layout: str = ""  # digest of the policy by which heap blocks were moved
+
+
+class Moves(msgspec.Struct, frozen=True):
+    """Heap blocks where a policy of the near allocator puts them, instead of where they lay."""
+
+    policy: str  # the text of its file
+    sites: tuple[tuple[int, str, int], ...]  # site, and the module and offset of its return address
+
+    def digest(self) -> str:
+        return hashlib.sha256(self.policy.encode()).hexdigest()
 
 
 class Result(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -54,6 +65,7 @@ class Result(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     sample_events: int
     sample_level: int
     files: dict[str, meta.File]
+    moved_blocks: int = 0
 
 
 class NoTrace(StallscopeError):
@@ -95,13 +107,23 @@ def _known(recording: Recording, machine: Machine, probe: Probe) -> Path | None:
     return None
 
 
-def replay(recording: Recording, machine: Machine, machine_name: str, probe: Probe) -> Replay:
+def replay(
+    recording: Recording,
+    machine: Machine,
+    machine_name: str,
+    probe: Probe,
+    moves: Moves | None = None,
+) -> Replay:
     """The result for this recording, machine and probe: kept, or by replaying the trace."""
+    if moves is not None:
+        probe = msgspec.structs.replace(probe, layout=moves.digest())
     folder = _known(recording, machine, probe)
-    return Replay(recording, folder or _compute(recording, machine, machine_name, probe))
+    return Replay(recording, folder or _compute(recording, machine, machine_name, probe, moves))
 
 
-def _compute(recording: Recording, machine: Machine, machine_name: str, probe: Probe) -> Path:
+def _compute(
+    recording: Recording, machine: Machine, machine_name: str, probe: Probe, moves: Moves | None
+) -> Path:
     if not recording.meta.trace:
         raise NoTrace(
             f"{recording.path.name} has no trace to replay",
@@ -109,8 +131,12 @@ def _compute(recording: Recording, machine: Machine, machine_name: str, probe: P
             f"stallscope record --trace -- PROGRAM, or --machine {machine_name}",
         )
     stream, options = str(recording.path / STREAM), engine_options(machine, probe)
+    words = (stream, machine.to_engine(), options, list(_placed(recording)))
     try:
-        found = _engine.replay(stream, machine.to_engine(), options, list(_placed(recording)))
+        if moves is None:
+            found = _engine.replay(*words)
+        else:
+            found = _engine.replay_moved(*words, moves.policy, list(moves.sites))
     except _engine.EngineError as error:
         raise StallscopeError(*error.args) from error
     return store(recording.path, recording.meta, machine, machine_name, probe, found)
@@ -152,6 +178,7 @@ def store(
             machine_name=machine_name,
             probe=probe,
             files=files,
+            moved_blocks=found.get("moved_blocks", 0),
             **{name: found[name] for name in numbers},
         )
         (fresh / NAME).write_bytes(msgspec.json.format(msgspec.json.encode(result), indent=1))

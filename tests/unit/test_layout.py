@@ -10,9 +10,11 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from stallscope import workloads
 from stallscope.actions.layout import environment
 
 PROGRAMS = Path(__file__).parent / "near"
@@ -90,6 +92,93 @@ def test_an_unwritable_policy_is_one_clear_sentence(folder: Path) -> None:
     ran = run(STALLSCOPE, "layout", recording, "-o", folder / "no" / "policy")
     assert ran.returncode == 2
     assert "cannot write" in ran.stderr
+
+
+# --- prediction
+
+
+def recorded(name: str, command: list[object], folder: Path) -> Path:
+    recording = folder / f"{name}-trace.stallscope"
+    if not recording.exists():
+        made = run(
+            STALLSCOPE, "record", "--trace", "--machine", "none", "-o", recording, "--", *command
+        )
+        assert made.returncode == 0, made.stderr
+    return recording
+
+
+def workload(name: str) -> list[object]:
+    return [workloads.build(name), *workloads.truth(name).command_arguments("quick")]
+
+
+def confirmed(recording: Path, *options: object) -> dict[str, Any]:
+    ran = run(STALLSCOPE, "layout", recording, "--confirm", "--runs", 1, "--json", *options)
+    assert ran.returncode == 0, ran.stderr
+    document: dict[str, Any] = json.loads(ran.stdout)
+    return document
+
+
+@pytest.mark.parametrize(
+    ("name", "better"), [("arrays", 0.25), ("placement", 0.97), ("list", 0.9), ("bst", 0.6)]
+)
+def test_a_prediction_comes_true(name: str, better: float, folder: Path) -> None:
+    """The recorder sees under the preloaded library what replay said; sites keep their names."""
+    command = [program("arrays", folder), 20000, 3] if name == "arrays" else workload(name)
+    document = confirmed(recorded(name, command, folder))
+    level = next(row for row in document["levels"] if row["level"] == "L1D")
+    assert level["predicted"] < better * level["before"]
+    assert abs(level["error"]) < 0.03
+    placed = [row for row in document["objects"] if row["placed"]]
+    assert {row["object"] for row in placed} == {row["object"] for row in document["rows"]}
+    for row in placed:
+        assert abs(row["predicted"] - row["confirmed"]) <= 0.01 * row["confirmed"] + 50, row
+    assert document["moved_blocks"] == sum(row["blocks"] for row in document["rows"])
+    assert document["native"]["runs"] == 1
+
+
+def test_a_policy_of_other_programs_is_predicted_to_change_nothing(folder: Path) -> None:
+    recording, policy = recorded("list", workload("list"), folder), folder / "others.policy"
+    policy.write_text(f"{HEAD}site abc+0x10 packed\n")
+    ran = run(STALLSCOPE, "layout", recording, "--policy", policy, "--json")
+    document = json.loads(ran.stdout)
+    assert document["moved_blocks"] == 0
+    assert {row["ratio"] for row in document["levels"]} == {1}
+
+
+def test_a_prediction_is_computed_once(folder: Path) -> None:
+    recording = recorded("list", workload("list"), folder)
+    first = run(STALLSCOPE, "layout", recording, "--predict", "--json")
+    kept = sorted((recording / "results").iterdir())
+    assert run(STALLSCOPE, "layout", recording, "--predict", "--json").stdout == first.stdout
+    assert sorted((recording / "results").iterdir()) == kept
+
+
+def refused(*words: object) -> str:
+    ran = run(STALLSCOPE, "layout", *words)
+    assert ran.returncode == 2
+    assert "Traceback" not in ran.stderr
+    return ran.stderr
+
+
+def test_what_cannot_be_predicted_or_confirmed_is_one_clear_sentence(folder: Path) -> None:
+    recording, policy = recorded("list", workload("list"), folder), folder / "bad.policy"
+    policy.write_text(f"{HEAD}site abc+0x10 loose\n")
+    assert "the policy is wrong in line 2" in refused(recording, "--policy", policy)
+    assert "cannot read the policy" in refused(recording, "--policy", folder / "none")
+
+    without, gone = folder / "without.stallscope", folder / "gone"
+    gone.mkdir()
+    probe = ("--machine", "default", "--probe", "evictions")
+    made = run(STALLSCOPE, "record", *probe, "-o", without, "--", *workload("list"))
+    assert made.returncode == 0, made.stderr
+    assert "has no trace" in refused(without, "--predict")
+
+    copy = gone / "copy"
+    copy.write_bytes(Path("/bin/true").read_bytes())
+    copy.chmod(0o755)
+    elsewhere = recorded("elsewhere", [copy], folder)
+    copy.unlink()
+    assert "cannot run" in refused(elsewhere, "--confirm")
 
 
 # --- the library

@@ -7,22 +7,64 @@ from __future__ import annotations
 
 import importlib.util
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from stallscope.analyses.layout import Layout
+from stallscope.analyses.layout import Layout, return_addresses
 from stallscope.errors import StallscopeError
+
+if TYPE_CHECKING:
+    from stallscope.analyses.objects import MissView
 
 LIBRARY = "libstallscope_near_preload.so"
 POLICY = "STALLSCOPE_NEAR_POLICY"
 
 
 def policy(made: Layout) -> str:
-    """The text of a policy file; runtime/near/preload/policy.h describes it."""
-    lines = ["stallscope-near-policy 1", f"# from {made.recording}, machine {made.machine}"]
+    """The text of a policy file; runtime/near/preload/rules.h describes it."""
+    lines = ["stallscope-near-policy 1", f"# from {_plain(made.recording)}, {made.machine}"]
     for row in made.rows:
         lines.append(f"# {row.share:.1%} {_plain(row.object)}")
         what = "packed" if row.packed else f"line {row.line} step {row.step}"
         lines.append(f"site {row.module}+{row.offset:#x} {what}")
     return "\n".join(lines) + "\n"
+
+
+def moved(view: MissView, text: str) -> MissView:
+    """The same replay with heap blocks where a policy puts them: its kept trace is run again."""
+    from stallscope import machines, results
+    from stallscope.analyses.objects import MissView
+
+    recording, before = view.replay.recording, view.replay.result
+    if not recording.meta.trace:
+        raise StallscopeError(
+            f"{recording.path.name} has no trace, so what a layout would do cannot be predicted",
+            "it was recorded without --trace",
+            "stallscope record --trace -- PROGRAM",
+        )
+    sites = ((site, *address) for site, address in return_addresses(recording).items())
+    after = results.replay(
+        recording,
+        machines.from_engine(before.machine, before.machine_name),
+        before.machine_name,
+        before.probe,
+        results.Moves(text, tuple(sites)),
+    )
+    return MissView(after, view.depth, view.wrappers)
+
+
+def write(text: str, output: Path) -> None:
+    try:
+        output.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise StallscopeError(f"cannot write {output}", str(error.strerror)) from error
+
+
+def read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is no text"
+        raise StallscopeError(f"cannot read the policy {path}", why or "") from error
 
 
 def environment(policy_file: Path) -> dict[str, str]:

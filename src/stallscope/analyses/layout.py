@@ -5,6 +5,9 @@ Large blocks of malloc tend to begin at the same place of a page, so that arrays
 together meet in the same sets; they are to begin apart from each other. Small blocks have headers,
 and other sites' blocks between them; they are to lie together.
 
+A prediction compares the misses of a replay with those of one whose blocks were moved as the policy
+says, and with those of a recording that was made under it.
+
 What this cannot see: which blocks are used together at one time, as evictions are counted over the
 whole run; and blocks of C++'s new, whose site the preloaded library does not know.
 """
@@ -12,10 +15,13 @@ whole run; and blocks of C++'s new, whose site the preloaded library does not kn
 from __future__ import annotations
 
 import collections
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from stallscope.analyses.objects import MissView
+
+if TYPE_CHECKING:
+    from stallscope.recording import Recording
 
 LINES = 64  # of a page
 LARGE = 4096  # bytes of a block from which on it is moved apart from others
@@ -39,11 +45,55 @@ class LayoutRow:
 
 
 @dataclass(frozen=True)
+class Change:
+    """Misses as recorded, as predicted with blocks moved, and as recorded with blocks placed."""
+
+    before: int
+    predicted: int
+    ratio: float | None  # predicted over before; None where there were none
+    confirmed: int | None = None  # None unless it was recorded again
+    error: float | None = None  # of the prediction, over what was confirmed
+
+
+@dataclass(frozen=True)
+class LevelChange(Change):
+    level: str = ""
+
+
+@dataclass(frozen=True)
+class ObjectChange(Change):
+    """Of the layout's level."""
+
+    object: str = ""
+    kind: str = ""
+    placed: bool = False
+
+
+AnyChange = TypeVar("AnyChange", bound=Change)
+
+
+@dataclass(frozen=True)
+class Native:
+    """Processor time of runs without a recorder, the plain one and the placed one in turns."""
+
+    runs: int
+    plain: float  # seconds, median
+    placed: float
+    ratio: float  # placed over plain: the median over pairs, and its quartiles
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
 class Layout:
     recording: str
     machine: str
     level: str
     rows: list[LayoutRow]
+    moved_blocks: int | None = None  # None unless it was predicted
+    levels: list[LevelChange] = field(default_factory=list)
+    objects: list[ObjectChange] = field(default_factory=list)
+    native: Native | None = None
 
 
 def layout(view: MissView) -> Layout:
@@ -75,19 +125,83 @@ def _denser(size: int) -> bool:
     return together <= DENSER * max(32, (size + 8 + 15) // 16 * 16)
 
 
-def _addresses(view: MissView) -> dict[int, tuple[str, int]]:
-    """Build id and offset of the return address of each site that malloc's callers have."""
-    recording = view.replay.recording
+def predicted(made: Layout, before: MissView, after: MissView) -> Layout:
+    """With misses before and after blocks were moved."""
+    levels = [
+        LevelChange(
+            before=row["misses"],
+            predicted=moved["misses"],
+            ratio=_over(moved["misses"], row["misses"]),
+            level=row["name"],
+        )
+        for row, moved in zip(before.levels, after.levels, strict=True)
+    ]
+    sites = {row.object for row in made.rows}
+    old, new = _misses(before, made.level), _misses(after, made.level)
+    objects = [
+        ObjectChange(
+            before=old[name, kind],
+            predicted=new[name, kind],
+            ratio=_over(new[name, kind], old[name, kind]),
+            object=name,
+            kind=kind,
+            placed=kind == "heap" and name in sites,
+        )
+        for name, kind in {**old, **new}
+    ]
+    objects.sort(key=lambda row: (-row.before, -row.predicted, row.object))
+    moved_blocks = after.replay.result.moved_blocks
+    return replace(made, moved_blocks=moved_blocks, levels=levels, objects=objects)
+
+
+def confirmed(made: Layout, placed: MissView, native: Native | None) -> Layout:
+    """A prediction beside what a recording under the policy, and native runs, showed."""
+    by_level = {row["name"]: row["misses"] for row in placed.levels}
+    by_object = _misses(placed, made.level)
+    levels = [_confirmed(row, by_level[row.level]) for row in made.levels]
+    objects = [_confirmed(row, by_object[row.object, row.kind]) for row in made.objects]
+    return replace(made, levels=levels, objects=objects, native=native)
+
+
+def _confirmed(row: AnyChange, found: int) -> AnyChange:
+    ratio = _over(row.predicted, found)
+    return replace(row, confirmed=found, error=None if ratio is None else ratio - 1)
+
+
+def _over(part: int, whole: int) -> float | None:
+    return part / whole if whole else None
+
+
+def _misses(view: MissView, level: str) -> collections.Counter[tuple[str, str]]:
+    """By name and kind of object."""
+    number = next(n for n, row in enumerate(view.levels) if row["name"] == level)
+    found: collections.Counter[tuple[str, str]] = collections.Counter()
+    for row in view.replay.table("miss").to_pylist():
+        if row["level"] == number:
+            bucket = row["bucket"]
+            found[view.name(bucket), view.buckets[bucket]["kind"]] += row["misses"]
+    return found
+
+
+def return_addresses(recording: Recording) -> dict[int, tuple[str, int]]:
+    """Build id and offset of the innermost return address of each allocation site."""
     modules = {row["module"]: row for row in recording.table("module").to_pylist()}
-    objects = recording.table("object").select(["site", "allocator"]).to_pylist()
-    wanted = {row["site"] for row in objects if row["allocator"] in MALLOCS}
     found: dict[int, tuple[str, int]] = {}
     for row in recording.table("site").to_pylist():
         module = modules.get(row["module"])
-        if row["depth"] == 0 and row["site"] in wanted and module and module["build_id"]:
+        if row["depth"] == 0 and module and module["build_id"]:
             # What is recorded is an address within the call instruction, one below its end.
             found[row["site"]] = (module["build_id"], row["address"] - module["bias"] + 1)
     return found
+
+
+def _addresses(view: MissView) -> dict[int, tuple[str, int]]:
+    """Those of the sites that call malloc, calloc or realloc."""
+    recording = view.replay.recording
+    objects = recording.table("object").select(["site", "allocator"]).to_pylist()
+    wanted = {row["site"] for row in objects if row["allocator"] in MALLOCS}
+    every = return_addresses(recording)
+    return {site: address for site, address in every.items() if site in wanted}
 
 
 def _apart(

@@ -146,6 +146,7 @@ class MissView:
         self, replay: Replay | Replays, depth: int = DEPTH, wrappers: Sequence[str] = ()
     ) -> None:
         self.replay = replay
+        self.depth, self.wrappers = depth, wrappers
         self.levels = replay.table("level").to_pylist()
         self.event = replay.result.sample_level
         self.buckets = replay.table("bucket").to_pylist()

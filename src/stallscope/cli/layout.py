@@ -15,6 +15,24 @@ from stallscope.cli.options import csv_option, json_option, limit_option, record
 @click.command("layout")
 @recording_argument
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Write a policy here.")
+@click.option(
+    "--predict",
+    is_flag=True,
+    help="Replay with the blocks moved, and show misses before and after.",
+)
+@click.option(
+    "--confirm", is_flag=True, help="Run the program again with its blocks placed, and compare."
+)
+@click.option(
+    "--policy", "file", type=click.Path(path_type=Path), help="Predict this policy instead."
+)
+@click.option(
+    "--runs",
+    type=click.IntRange(min=0),
+    default=5,
+    show_default=True,
+    help="Native runs of each kind to confirm; 0 for none.",
+)
 @machine_options
 @json_option
 @csv_option
@@ -22,6 +40,10 @@ from stallscope.cli.options import csv_option, json_option, limit_option, record
 def command(
     recording: str | None,
     output: Path | None,
+    predict: bool,
+    confirm: bool,
+    file: Path | None,
+    runs: int,
     as_json: bool,
     as_csv: bool,
     limit: int | None,
@@ -30,20 +52,24 @@ def command(
     """Where heap blocks should lie so that they evict each other less.
 
     With -o, what is found becomes a policy, by which the near allocator places the blocks of a
-    program that is started with it."""
-    from stallscope.actions.layout import environment, policy
-    from stallscope.analyses.layout import layout
-    from stallscope.errors import StallscopeError
+    program that is started with it. --predict tells beforehand what it will do, --confirm whether
+    it does."""
+    from stallscope.actions import layout as action
+    from stallscope.actions.confirm import confirm as run_again
+    from stallscope.analyses.layout import layout, predicted
     from stallscope.views.terminal.layout import show_layout
 
-    result = layout(view_of(recording, evictions=True, **options))
+    view = view_of(recording, evictions=True, **options)
+    result = layout(view)
+    text = action.read(file) if file else action.policy(result)
+    if predict or confirm or file:
+        result = predicted(result, view, action.moved(view, text))
+    if confirm:
+        result = run_again(result, view, text, runs)
     show("layout", result, show_layout, as_json, as_csv, limit)
     if output is None:
         return
-    try:
-        output.write_text(policy(result), encoding="utf-8")
-    except OSError as error:
-        raise StallscopeError(f"cannot write {output}", str(error.strerror)) from error
-    words = " ".join(f"{name}={value}" for name, value in environment(output).items())
+    action.write(text, output)
+    words = " ".join(f"{name}={value}" for name, value in action.environment(output).items())
     click.echo(f"stallscope: {len(result.rows)} sites in {output}", err=True)
     click.echo(f"  next: {words} PROGRAM", err=True)
