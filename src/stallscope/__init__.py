@@ -23,6 +23,7 @@ __all__ = [
     "evictions",
     "functions",
     "info",
+    "layout",
     "lines",
     "objects",
     "open",
@@ -34,6 +35,7 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
+    from stallscope.actions.layout import layout
     from stallscope.analyses.doctor import Doctor
     from stallscope.analyses.evictions import evictions
     from stallscope.analyses.info import info
@@ -54,6 +56,7 @@ _HOMES = {
     "evictions": ("stallscope.analyses.evictions", "evictions"),
     "functions": ("stallscope.analyses.objects", "functions"),
     "info": ("stallscope.analyses.info", "info"),
+    "layout": ("stallscope.actions.layout", "layout"),
     "lines": ("stallscope.analyses.objects", "lines"),
     "objects": ("stallscope.analyses.objects", "objects"),
     "open": ("stallscope.recording", "open_recording"),

@@ -153,6 +153,17 @@ def test_a_prediction_is_computed_once(folder: Path) -> None:
     assert sorted((recording / "results").iterdir()) == kept
 
 
+def test_a_tree_of_processes_is_predicted_and_run_again_as_a_whole(folder: Path) -> None:
+    words = " ".join(map(str, workload("list")))
+    recording = recorded("tree", ["/bin/sh", "-c", f"{words}; {words}"], folder)
+    document = confirmed(recording)
+    assert document["moved_blocks"] == 2 * int(workload("list")[1])  # type: ignore[call-overload]
+    (placed,) = (row for row in document["objects"] if row["placed"])
+    assert placed["predicted"] == pytest.approx(placed["confirmed"], rel=0.01)
+    pid = json.loads((recording / "meta.json").read_text())["pid"]
+    assert "only a whole recording" in refused(recording, "--confirm", "--process", pid)
+
+
 def refused(*words: object) -> str:
     ran = run(STALLSCOPE, "layout", *words)
     assert ran.returncode == 2

@@ -28,7 +28,11 @@ _RECORD = "from stallscope.cli.main import main; main()"
 
 def confirm(made: Layout, view: MissView, text: str, runs: int) -> Layout:
     """A prediction with misses of a recording made under the policy, and times of native runs."""
-    recording = view.replay.recording
+    recording = view.replay.images[0]
+    if recording.parent is not None or len(view.replay.images) != 1 + len(recording.children):
+        raise StallscopeError(
+            "only a whole recording can be run again", now="leave --process out of --confirm"
+        )
     if not Path(recording.meta.folder).is_dir():
         raise StallscopeError(
             f"{recording.path.name} cannot be run again",
@@ -39,12 +43,14 @@ def confirm(made: Layout, view: MissView, text: str, runs: int) -> Layout:
         write(text, file)
         placed = environment(file)
         native = _native(recording, placed, runs) if runs else None
-        return confirmed(made, _recorded(view, placed, Path(folder)), native)
+        return confirmed(made, _recorded(view, recording, placed, Path(folder)), native)
 
 
-def _recorded(view: MissView, placed: Mapping[str, str], folder: Path) -> MissView:
+def _recorded(
+    view: MissView, recording: Recording, placed: Mapping[str, str], folder: Path
+) -> MissView:
     """Its tables are gone when the folder is."""
-    from stallscope import machines, results
+    from stallscope import machines, processes, results
     from stallscope.analyses.objects import MissView
     from stallscope.recording import open_recording
 
@@ -53,13 +59,9 @@ def _recorded(view: MissView, placed: Mapping[str, str], folder: Path) -> MissVi
     (folder / "machine.toml").write_text(machine.to_toml(), encoding="utf-8")
     words = ["record", "-q", "-o", again, "--machine", folder / "machine.toml", "--"]
     command = [sys.executable, "-c", _RECORD, *map(str, words)]
-    _run(view.replay.recording, command, placed)
-    probe = results.Probe()
-    return MissView(
-        results.replay(open_recording(again), machine, result.machine_name, probe),
-        view.depth,
-        view.wrappers,
-    )
+    _run(recording, command, placed)
+    replay = processes.replay(open_recording(again), machine, result.machine_name, results.Probe())
+    return MissView(replay, view.depth, view.wrappers)
 
 
 def _native(recording: Recording, placed: Mapping[str, str], runs: int) -> Native:

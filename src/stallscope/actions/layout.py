@@ -9,7 +9,8 @@ import importlib.util
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from stallscope.analyses.layout import Layout, return_addresses
+from stallscope.analyses import layout as analyses
+from stallscope.analyses.layout import Layout
 from stallscope.errors import StallscopeError
 
 if TYPE_CHECKING:
@@ -19,7 +20,28 @@ LIBRARY = "libstallscope_near_preload.so"
 POLICY = "STALLSCOPE_NEAR_POLICY"
 
 
-def policy(made: Layout) -> str:
+def layout(
+    view: MissView,
+    *,
+    predict: bool = False,
+    confirm: bool = False,
+    policy: str | Path | None = None,
+    runs: int = 5,
+) -> Layout:
+    """What to place; what that will do, by replay, when asked for or when a policy is given; what
+    it did, when the program was run again (`runs` times natively each way), if that is wanted."""
+    made = analyses.layout(view)
+    text = policy_of(made) if policy is None else read(Path(policy))
+    if predict or confirm or policy is not None:
+        made = analyses.predicted(made, view, moved(view, text))
+    if confirm:
+        from stallscope.actions import confirm as again
+
+        made = again.confirm(made, view, text, runs)
+    return made
+
+
+def policy_of(made: Layout) -> str:
     """The text of a policy file; runtime/near/preload/rules.h describes it."""
     lines = ["stallscope-near-policy 1", f"# from {_plain(made.recording)}, {made.machine}"]
     for row in made.rows:
@@ -30,25 +52,24 @@ def policy(made: Layout) -> str:
 
 
 def moved(view: MissView, text: str) -> MissView:
-    """The same replay with heap blocks where a policy puts them: its kept trace is run again."""
-    from stallscope import machines, results
+    """The same replay with heap blocks where a policy puts them: kept traces are run again."""
+    from stallscope import machines, processes, results
     from stallscope.analyses.objects import MissView
 
-    recording, before = view.replay.recording, view.replay.result
-    if not recording.meta.trace:
-        raise StallscopeError(
-            f"{recording.path.name} has no trace, so what a layout would do cannot be predicted",
-            "it was recorded without --trace",
-            "stallscope record --trace -- PROGRAM",
-        )
-    sites = ((site, *address) for site, address in return_addresses(recording).items())
-    after = results.replay(
-        recording,
-        machines.from_engine(before.machine, before.machine_name),
-        before.machine_name,
-        before.probe,
-        results.Moves(text, tuple(sites)),
-    )
+    before = view.replay.result
+    machine = machines.from_engine(before.machine, before.machine_name)
+    parts = []
+    for image in view.replay.images:
+        if not image.meta.trace:
+            raise StallscopeError(
+                f"{image.path.name} has no trace, so what a layout would do cannot be predicted",
+                "it was recorded without --trace",
+                "stallscope record --trace -- PROGRAM",
+            )
+        sites = ((site, *address) for site, address in analyses.return_addresses(image).items())
+        moves = results.Moves(text, tuple(sites))
+        parts.append(results.replay(image, machine, before.machine_name, before.probe, moves))
+    after = parts[0] if len(parts) == 1 else processes.Replays(view.replay.images[0], parts)
     return MissView(after, view.depth, view.wrappers)
 
 

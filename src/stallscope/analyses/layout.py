@@ -16,12 +16,12 @@ from __future__ import annotations
 
 import collections
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from stallscope.analyses.objects import MissView
 
 if TYPE_CHECKING:
-    from stallscope.recording import Recording
+    import pyarrow as pa
 
 LINES = 64  # of a page
 LARGE = 4096  # bytes of a block from which on it is moved apart from others
@@ -183,7 +183,11 @@ def _misses(view: MissView, level: str) -> collections.Counter[tuple[str, str]]:
     return found
 
 
-def return_addresses(recording: Recording) -> dict[int, tuple[str, int]]:
+class _Recorded(Protocol):
+    def table(self, name: str) -> pa.Table: ...
+
+
+def return_addresses(recording: _Recorded) -> dict[int, tuple[str, int]]:
     """Build id and offset of the innermost return address of each allocation site."""
     modules = {row["module"]: row for row in recording.table("module").to_pylist()}
     found: dict[int, tuple[str, int]] = {}

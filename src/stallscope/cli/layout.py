@@ -23,9 +23,7 @@ from stallscope.cli.options import csv_option, json_option, limit_option, record
 @click.option(
     "--confirm", is_flag=True, help="Run the program again with its blocks placed, and compare."
 )
-@click.option(
-    "--policy", "file", type=click.Path(path_type=Path), help="Predict this policy instead."
-)
+@click.option("--policy", type=click.Path(path_type=Path), help="Predict this policy instead.")
 @click.option(
     "--runs",
     type=click.IntRange(min=0),
@@ -42,7 +40,7 @@ def command(
     output: Path | None,
     predict: bool,
     confirm: bool,
-    file: Path | None,
+    policy: Path | None,
     runs: int,
     as_json: bool,
     as_csv: bool,
@@ -55,21 +53,14 @@ def command(
     program that is started with it. --predict tells beforehand what it will do, --confirm whether
     it does."""
     from stallscope.actions import layout as action
-    from stallscope.actions.confirm import confirm as run_again
-    from stallscope.analyses.layout import layout, predicted
     from stallscope.views.terminal.layout import show_layout
 
     view = view_of(recording, evictions=True, **options)
-    result = layout(view)
-    text = action.read(file) if file else action.policy(result)
-    if predict or confirm or file:
-        result = predicted(result, view, action.moved(view, text))
-    if confirm:
-        result = run_again(result, view, text, runs)
+    result = action.layout(view, predict=predict, confirm=confirm, policy=policy, runs=runs)
     show("layout", result, show_layout, as_json, as_csv, limit)
     if output is None:
         return
-    action.write(text, output)
+    action.write(action.policy_of(result), output)
     words = " ".join(f"{name}={value}" for name, value in action.environment(output).items())
     click.echo(f"stallscope: {len(result.rows)} sites in {output}", err=True)
     click.echo(f"  next: {words} PROGRAM", err=True)
