@@ -5,14 +5,18 @@ from __future__ import annotations
 
 import itertools
 import re
+import time
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+import stallscope
 from conftest import Made, Recorder, run
 from stallscope import workloads
+from stallscope.record import valgrind
 
 Build = Callable[..., Path]
 
@@ -148,3 +152,40 @@ def test_call_paths_name_the_functions_from_the_inside_out(
     assert functions.index("use") < functions.index("main")
     assert path[0]["file"].endswith("dlopen_plugin.c")
     assert path[0]["line"] == 8
+
+
+class Slow:
+    """A recorder between whose two answers, finished processes and rows, the target always ends."""
+
+    def __init__(self, recorder: Any) -> None:
+        self.recorder = recorder
+        self.asked = False
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.recorder, name)
+
+    def _after_the_end(self, taken: Any) -> Any:
+        while not self.asked and self.recorder.progress()[2] == 0:
+            time.sleep(0.01)  # it has not begun
+        while not self.asked and self.recorder.progress()[2] > 0:
+            time.sleep(0.01)
+        self.asked = True
+        return taken
+
+    def take_batches(self) -> Any:
+        return self._after_the_end(self.recorder.take_batches())
+
+    def take_finished(self) -> Any:
+        return self._after_the_end(self.recorder.take_finished())
+
+
+def test_no_row_is_lost_when_a_target_ends_while_its_rows_are_taken(
+    workload: Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    steps = 300_000  # more than rows are handed over at a time
+    real = valgrind._recorder
+    monkeypatch.setattr(valgrind, "_recorder", lambda *words: Slow(real(*words)))
+    command = [str(workload("churn")), str(steps), "512"]
+    made = stallscope.record(command, output=tmp_path / "r.stallscope")
+    kinds = made.recording.table("object").column("kind").to_pylist()
+    assert kinds.count("heap") == made.recording.meta.allocations >= steps

@@ -186,8 +186,10 @@ def _watch(
 
 
 def _drain(run: Run, recorder: _engine.Recorder, opening: Meta) -> None:
+    # In this order: a process that has finished has no rows to come behind those taken after it.
+    finished = recorder.take_finished()
     run.writer.take_batches(recorder)
-    for process in recorder.take_finished():
+    for process in finished:
         facts = _facts(run, process, opening)
         quality = [
             Quality("stream", "error", ": ".join(filter(None, error[:2])))
