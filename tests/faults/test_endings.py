@@ -302,7 +302,7 @@ def test_control_c_at_a_terminal_ends_the_target_and_closes_the_recording(
     if pid == 0:
         os.execv(words[0], words)
     seen = b""
-    while not re.search(rb"(^|\x1b\[0m)\d+\r?\n", seen):  # the target's line; progress may come first
+    while not re.search(rb"(^|\x1b\[0m)\d+\r?\n", seen):  # progress may come before it
         seen += os.read(terminal, 1000)
     os.write(terminal, b"\x03")
     with contextlib.suppress(OSError):  # a terminal that nobody holds any more
