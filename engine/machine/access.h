@@ -13,6 +13,18 @@ constexpr bool writes(AccessKind kind) {
   return kind == AccessKind::store || kind == AccessKind::modify;
 }
 
+// Stands for an access that did not happen.
+constexpr std::uint64_t kNoAddress = ~std::uint64_t{0};
+
+// What an access is, apart from its address: known before the program runs.
+struct Step {
+  std::uint32_t size_less_one;  // bytes
+  AccessKind kind;
+  std::uint8_t reads;  // 1 when it does not write
+
+  static Step of(AccessKind kind, std::uint32_t size) { return {size - 1, kind, !writes(kind)}; }
+};
+
 // Why a line came into a cache.
 enum class Cause : std::uint8_t {
   demand,
@@ -58,6 +70,9 @@ struct NullProbe {
   void on_miss(const Miss&) {}
   void on_translation_miss(const TranslationMiss&) {}
   void on_access_done(const Served&) {}
+  // In a run of accesses: which one the calls that follow are about, and one that did not happen.
+  void at(std::uint32_t) {}
+  void on_absent(AccessKind) {}
 };
 
 // Of one cache or TLB. An access that crosses lines is one access and at most one miss (as in
@@ -74,6 +89,9 @@ struct Counters {
 
   std::uint64_t total(const std::uint64_t (&by_kind)[kKinds]) const {
     return by_kind[0] + by_kind[1] + by_kind[2] + by_kind[3];
+  }
+  void add(const std::uint64_t (&looked_up)[kKinds]) {
+    for (std::uint32_t kind = 0; kind < kKinds; ++kind) accesses[kind] += looked_up[kind];
   }
   std::uint64_t accessed() const { return total(accesses); }
   std::uint64_t missed() const { return total(misses); }

@@ -45,6 +45,10 @@ class Level {
   Touched touch(std::uint64_t set, std::uint64_t key, std::uint64_t flags) {
     return operations_.touch(sets_, set, key, flags);
   }
+  Sets& sets() { return sets_; }
+  bool touches_with(decltype(SetOperations::touch) touch) const {
+    return operations_.touch == touch;
+  }
   Touched look(std::uint64_t set, std::uint64_t key, std::uint64_t flags) {
     return operations_.look(sets_, set, key, flags);
   }

@@ -11,6 +11,8 @@ constexpr std::uint64_t kNearBytes = 256 << 10;
 
 // Stands where there is nothing to be settled.
 constexpr std::uint64_t kNothingSettled[1] = {kEmpty};
+// Stands where there is no TLB: with pages of half the address space, every page is settled.
+constexpr std::uint64_t kOnePage[1] = {key_of(0)};
 
 bool begins_path(const auto& configs, std::size_t index) {
   const auto first = [&](auto on_path) {
@@ -30,10 +32,6 @@ std::uint64_t seed_of(std::uint64_t seed, std::size_t index) {
 bool serves(const CacheConfig& outer, const CacheConfig& inner) {
   return (on_data_path(outer.holds) && on_data_path(inner.holds)) ||
          (on_fetch_path(outer.holds) && on_fetch_path(inner.holds));
-}
-
-void add(Counters& counters, const std::uint64_t (&accesses)[kKinds]) {
-  for (std::uint32_t kind = 0; kind < kKinds; ++kind) counters.accesses[kind] += accesses[kind];
 }
 
 }  // namespace
@@ -102,22 +100,38 @@ void Machine::open(Port& port) {
     port.plain &=
         cache.write_allocate && cache.write_back && !cache.exclusive && cache.prefetchers.empty();
   }
-  port.settled = kNothingSettled;
-  port.settled_mask = 0;
+  Front& front = port.front;
+  front = {kNothingSettled, 0, kOnePage, 0, 0, 0, kOnePageBits};
   if (port.caches.depth) {
     const Level& cache = *port.caches.levels[0];
-    port.line_bits = cache.bits;
+    front.line_bits = cache.bits;
+    front.offset_mask = (std::uint64_t{1} << cache.bits) - 1;
     if ((identity || cache.set_bytes() <= mapping_.page()) && !cache.settled.empty()) {
-      port.settled = cache.settled.data();
-      port.settled_mask = cache.settled_mask();
+      front.lines = cache.settled.data();
+      front.lines_mask = cache.settled_mask();
     }
   }
   if (port.tlbs.depth) {
     const Level& tlb = *port.tlbs.levels[0];
-    port.page_bits = tlb.bits;
-    port.settled_pages = tlb.settled.empty() ? kNothingSettled : tlb.settled.data();
-    port.settled_pages_mask = tlb.settled_mask();
+    front.page_bits = tlb.bits;
+    front.pages = tlb.settled.empty() ? kNothingSettled : tlb.settled.data();
+    front.pages_mask = tlb.settled_mask();
   }
+  port.kernel = kernel_of(port);
+}
+
+// A plain port whose first cache keeps settled lines and lets a fill settle.
+Machine::Kernel Machine::kernel_of(const Port& port) {
+  if (!port.plain || port.front.lines == kNothingSettled) return Kernel::slow;
+  const Level& cache = *port.caches.levels[0];
+  if (!cache.fill_settles) return Kernel::slow;
+#if defined(__x86_64__)
+  const bool usual = port.front.line_bits == kUsualLineBits &&
+                     (port.front.page_bits == kUsualPageBits || port.tlbs.depth == 0);
+  if (usual && cache.touches_with(LruAvx512<1>::touch)) return Kernel::avx512;
+  if (usual && cache.touches_with(LruAvx2<2>::touch)) return Kernel::avx2;
+#endif
+  return Kernel::by_pointer;
 }
 
 bool Machine::invalidate_inside(Level& level, std::uint64_t line) {
@@ -160,14 +174,14 @@ Counters Machine::cache_counters(std::uint32_t cache) const {
   Counters counters = caches_[cache]->counters;
   for (const Port* port : {&data_, &fetch_})
     if (port->caches.depth && port->caches.levels[0] == caches_[cache].get())
-      add(counters, port->accesses);
+      counters.add(port->accesses);
   return counters;
 }
 
 Counters Machine::tlb_counters(std::uint32_t tlb) const {
   Counters counters = tlbs_[tlb]->counters;
   for (const Port* port : {&data_, &fetch_})
-    if (port->tlbs.depth && port->tlbs.levels[0] == tlbs_[tlb].get()) add(counters, port->accesses);
+    if (port->tlbs.depth && port->tlbs.levels[0] == tlbs_[tlb].get()) counters.add(port->accesses);
   return counters;
 }
 

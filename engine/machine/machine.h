@@ -23,6 +23,40 @@
 
 namespace stallscope::machine {
 
+// What the hot path looks at, and nothing else: whether an access changes anything but a counter.
+struct Front {
+  const std::uint64_t* lines;  // settled ones, by set
+  std::uint64_t lines_mask;
+  const std::uint64_t* pages;  // settled ones, by set of the TLB
+  std::uint64_t pages_mask;
+  std::uint64_t offset_mask;  // within a line
+  std::uint32_t line_bits;
+  std::uint32_t page_bits;
+
+  // Not 0: the line or page is not settled, or the access crosses into another line.
+  // `reads` is 1 for a load or fetch, 0 for what writes, which needs a line that is dirty already:
+  // a settled tag is the line's key, plus 1 when dirty.
+  std::uint64_t differs(std::uint64_t address, std::uint64_t size_less_one,
+                        std::uint64_t reads) const {
+    const std::uint64_t line = address >> line_bits, page = address >> page_bits;
+    const std::uint64_t of_line = ((lines[line & lines_mask] ^ key_of(line)) | reads) ^ 1;
+    const std::uint64_t of_page = pages[page & pages_mask] ^ key_of(page);
+    return of_line | of_page | ((address & offset_mask) + size_less_one) >> line_bits;
+  }
+  bool line_differs(std::uint64_t address, std::uint64_t size_less_one, std::uint64_t reads) const {
+    const std::uint64_t line = address >> line_bits;
+    return (((lines[line & lines_mask] ^ key_of(line)) | reads) ^ 1 |
+            ((address & offset_mask) + size_less_one) >> line_bits) != 0;
+  }
+  bool page_differs(std::uint64_t first, std::uint64_t last) const {
+    const std::uint64_t page = first >> page_bits;
+    return pages[page & pages_mask] != key_of(page) || last >> page_bits != page;
+  }
+};
+
+// Of the pages of a machine that has no TLB: every access is to the same one.
+constexpr std::uint32_t kOnePageBits = 63;
+
 class Machine {
  public:
   Machine(const Machine&) = delete;  // its ports point into it
@@ -34,6 +68,11 @@ class Machine {
   void data(std::uint64_t address, std::uint32_t size, AccessKind kind, Probe& probe) {
     access(data_, address, size, kind, probe);
   }
+
+  // The same for a run of accesses, for those who count accesses themselves.
+  template <typename Probe>
+  void data_run(const Step* steps, const std::uint64_t* addresses, std::uint32_t count,
+                Probe& probe);
 
   // One fetch of `bytes` bytes of code, counted as one access.
   template <typename Probe>
@@ -70,18 +109,15 @@ class Machine {
     void add(Level* level) { levels[depth++] = level; }
   };
 
+  // How runs of accesses are driven.
+  enum class Kernel : std::uint8_t { slow, by_pointer, avx2, avx512 };
+
   // Where data or instructions enter. What the hot path reads stands first.
   struct Port {
-    const std::uint64_t* settled;
-    std::uint64_t settled_mask;
-    const std::uint64_t* settled_pages = nullptr;  // nullptr: no TLB
-    std::uint64_t settled_pages_mask = 0;
-    std::uint32_t line_bits = 0;
-    std::uint32_t page_bits = 0;
+    Front front{};
     std::uint64_t accesses[kKinds]{};
-    // Caches that all allocate on writes, write back and have no prefetchers, none exclusive, and
-    // identity mapping: what one line of an access does needs no bookkeeping.
-    bool plain = true;
+    bool plain = true;  // see plain.h
+    Kernel kernel = Kernel::slow;
     Path caches;
     Path tlbs;
   };
@@ -102,18 +138,19 @@ class Machine {
     std::uint64_t moving = kEmpty;  // victim on its way into the next, exclusive, level
   };
 
-  static bool page_settled(const Port& port, std::uint64_t first, std::uint64_t last) {
-    if (!port.settled_pages) return true;
-    const std::uint64_t page = first >> port.page_bits;
-    return port.settled_pages[page & port.settled_pages_mask] == key_of(page) &&
-           last >> port.page_bits == page;
-  }
-
   template <typename Probe>
   void access(Port& port, std::uint64_t address, std::uint32_t size, AccessKind kind, Probe& probe);
   template <typename Probe>
   void access_slowly(Port& port, std::uint64_t address, std::uint32_t size, AccessKind kind,
                      Probe& probe);
+  template <typename Way, typename Probe>
+  void run_plainly(const Step* steps, const std::uint64_t* addresses, std::uint32_t count,
+                   Probe& probe);
+  template <typename Way, typename Probe>
+  void access_plainly(std::uint64_t address, Step step, Probe& probe);
+  template <typename Probe>
+  void run_slowly(const Step* steps, const std::uint64_t* addresses, std::uint32_t count,
+                  Probe& probe);
   template <typename Probe>
   void report_served(const Port& port, std::uint32_t depth, std::uint32_t translation,
                      std::uint64_t address, AccessKind kind, Probe& probe) const;
@@ -165,6 +202,7 @@ class Machine {
   void add_tlbs();
   void add_prefetchers();
   void open(Port& port);
+  static Kernel kernel_of(const Port& port);
 
   MachineConfig config_;
   Mapping mapping_;
@@ -181,4 +219,5 @@ Result<std::unique_ptr<Machine>> make_machine(const MachineConfig& config);
 
 }  // namespace stallscope::machine
 
+#include "machine/plain.h"
 #include "machine/walk.h"

@@ -10,23 +10,21 @@ template <typename Probe>
 inline void Machine::access(Port& port, std::uint64_t address, std::uint32_t size, AccessKind kind,
                             Probe& probe) {
   ++port.accesses[static_cast<unsigned>(kind)];
-  const std::uint64_t line = address >> port.line_bits;
-  const std::uint64_t settled = port.settled[line & port.settled_mask];
-  // A settled tag equals the line's key, plus 1 when it is dirty; a store needs it dirty.
-  const bool known = ((settled ^ key_of(line)) | !writes(kind)) == 1;
-  const std::uint64_t last = address + size - 1;
-  if (!known || last >> port.line_bits != line || !page_settled(port, address, last)) [[unlikely]]
+  if (port.front.differs(address, size - 1, !writes(kind))) [[unlikely]]
     access_slowly(port, address, size, kind, probe);
 }
 
 template <typename Probe>
 [[gnu::noinline]] void Machine::access_slowly(Port& port, std::uint64_t address, std::uint32_t size,
                                               AccessKind kind, Probe& probe) {
+  const Front& front = port.front;
   const std::uint64_t last = last_byte(address, size);
   const std::uint32_t translation =
-      page_settled(port, address, last) ? 0 : translate(port, address, last, kind, probe);
-  std::uint32_t depth;
-  if (port.plain && (address ^ last) >> port.line_bits == 0) [[likely]] {
+      front.page_differs(address, last) ? translate(port, address, last, kind, probe) : 0;
+  std::uint32_t depth = 0;
+  if (!front.line_differs(address, size - 1, !writes(kind))) {
+    // Only its page was not settled.
+  } else if (port.plain && (address ^ last) >> front.line_bits == 0) [[likely]] {
     const std::uint64_t flags = writes(kind) ? kDirty : 0;
     const Touched touched = touch_plainly(*port.caches.levels[0], address, flags);
     depth = touched.hit ? 0 : miss_plainly(port.caches, address, kind, touched.tag, probe);
@@ -103,6 +101,7 @@ std::uint32_t Machine::miss_plainly(Path& path, std::uint64_t address, AccessKin
 template <typename Probe>
 std::uint32_t Machine::translate(Port& port, std::uint64_t first, std::uint64_t last,
                                  AccessKind kind, Probe& probe) {
+  if (port.tlbs.depth == 0) return 0;
   for (std::uint32_t depth = 0; depth < port.tlbs.depth; ++depth) {
     Level& tlb = *port.tlbs.levels[depth];
     if (depth > 0) ++tlb.counters.accesses[static_cast<unsigned>(kind)];

@@ -102,52 +102,66 @@ Simulation::Simulation(const machine::MachineConfig& config,
              line_sizes_of(config),
              0,
              0,
+             0,
+             {},
              {}},
       code_line_(line_of_code(config)) {}
 
 void Simulation::learn_exits() {
-  for (std::size_t exit = lines_of_.size(); exit < code_.exits.size(); ++exit) {
-    Lines lines{static_cast<std::uint32_t>(lines_.size()), 0};
-    const stream::Exit& info = code_.exits[exit];
-    const stream::Block& block = code_.blocks[info.block];
-    std::uint64_t last = ~0ULL;
-    for (std::uint32_t i = 0; i < info.instructions && code_line_; ++i) {
-      const stream::Instruction& one = code_.instructions[block.first_instruction + i];
-      const std::uint64_t end = one.address + (one.length ? one.length : 1);
-      for (std::uint64_t line = one.address / code_line_ * code_line_; line < end;
-           line += code_line_) {
-        if (line == last) continue;
-        last = line;
-        lines_.push_back(line);
-        ++lines.count;
-      }
-    }
-    lines_of_.push_back(lines);
+  for (std::size_t i = steps_.size(); i < code_.operations.size(); ++i) {
+    const stream::Operation& operation = code_.operations[i];
+    steps_.push_back(machine::Step::of(kKindOf[operation.kind], operation.size));
   }
+  for (std::size_t exit = prepared_.size(); exit < code_.exits.size(); ++exit)
+    prepared_.push_back(prepare(code_.exits[exit]));
 }
 
-void Simulation::fetch(std::uint32_t exit) {
-  if (exit >= lines_of_.size()) learn_exits();
-  const Lines lines = lines_of_[exit];
-  for (std::uint32_t i = 0; i < lines.count; ++i) {
-    const std::uint64_t line = lines_[lines.first + i];
+Simulation::Prepared Simulation::prepare(const stream::Exit& exit) {
+  Prepared prepared;
+  if (code_line_ == 0) return prepared;
+  const auto first = lines_.size();
+  const stream::Block& block = code_.blocks[exit.block];
+  for (std::uint32_t i = 0; i < exit.instructions; ++i) {
+    const stream::Instruction& one = code_.instructions[block.first_instruction + i];
+    const std::uint64_t end = one.address + (one.length ? one.length : 1);
+    for (std::uint64_t line = one.address / code_line_ * code_line_; line < end; line += code_line_)
+      if (lines_.size() == first || line != lines_.back()) lines_.push_back(line);
+  }
+  prepared.lines = static_cast<std::uint32_t>(lines_.size() - first);
+  prepared.first_line = static_cast<std::uint32_t>(first);
+  if (prepared.lines > 0) prepared.line = lines_[first];
+  return prepared;
+}
+
+void Simulation::fetch(const Prepared& prepared) {
+  for (std::uint32_t i = 0; i < prepared.lines; ++i) {
+    const std::uint64_t line = lines_[prepared.first_line + i];
     if (line == last_line_) continue;  // the most recent line: nothing would change
     last_line_ = line;
     machine_->fetch(line, 1, code_probe_);
   }
 }
 
-void Simulation::on_block(std::uint32_t exit, const stream::Exit& info,
-                          const std::uint64_t* addresses) {
-  fetch(exit);
-  instructions_ += info.instructions;
-  accesses_ += info.operations;
-  const stream::Operation* operation = code_.operations.data() + info.first_operation;
-  for (std::uint32_t i = 0; i < info.operations; ++i, ++operation) {
-    if (addresses[i] == SS_NO_ADDRESS) continue;
-    probe_.operation = info.first_operation + i;
-    machine_->data(addresses[i], operation->size, kKindOf[operation->kind], probe_);
-  }
+std::uint64_t Simulation::instructions() const {
+  std::uint64_t sum = 0;
+  for (std::size_t i = 0; i < prepared_.size(); ++i)
+    sum += prepared_[i].executions * code_.exits[i].instructions;
+  return sum;
+}
+
+std::uint64_t Simulation::accesses() const {
+  std::uint64_t sum = 0;
+  for (std::size_t i = 0; i < prepared_.size(); ++i)
+    sum += prepared_[i].executions * code_.exits[i].operations;
+  return sum;
+}
+
+void Simulation::count_accesses(std::uint64_t (&by_kind)[machine::kKinds]) const {
+  for (std::size_t i = 0; i < prepared_.size(); ++i)
+    for (std::uint32_t k = 0; k < code_.exits[i].operations; ++k)
+      by_kind[static_cast<unsigned>(steps_[code_.exits[i].first_operation + k].kind)] +=
+          prepared_[i].executions;
+  for (std::uint32_t kind = 0; kind < machine::kKinds; ++kind) by_kind[kind] -= probe_.absent[kind];
 }
 
 void Simulation::memory(unsigned tag, const std::uint64_t* words, std::uint32_t count) {
@@ -173,22 +187,32 @@ Status Simulation::on_record(unsigned tag, const std::uint64_t* words, std::uint
 
 SimulationTables Simulation::tables() const {
   SimulationTables tables;
-  bool counted_fetches = false;
+  bool counted_fetches = false, counted_data = false, counted_pages = false;
+  std::uint64_t accesses[machine::kKinds]{};
+  count_accesses(accesses);
   std::uint8_t number = 0;
   for (std::size_t i = 0; i < config_.caches.size(); ++i, ++number) {
     const machine::CacheConfig& cache = config_.caches[i];
     machine::Counters counters = machine_->cache_counters(static_cast<std::uint32_t>(i));
     // Every instruction is an access; only those to another line than the last were simulated.
     if (!counted_fetches && machine::on_fetch_path(cache.holds)) {
-      counters.accesses[static_cast<int>(machine::AccessKind::fetch)] = instructions_;
+      counters.accesses[static_cast<int>(machine::AccessKind::fetch)] = instructions();
       counted_fetches = true;
+    }
+    if (!counted_data && machine::on_data_path(cache.holds)) {
+      counters.add(accesses);
+      counted_data = true;
     }
     tables.level.append({number, cache.name, "cache", holds_name(cache.holds), counters.accessed(),
                          counters.missed(), counters.evictions, cache.latency});
   }
   for (std::size_t i = 0; i < config_.tlbs.size(); ++i, ++number) {
     const machine::TlbConfig& tlb = config_.tlbs[i];
-    const machine::Counters counters = machine_->tlb_counters(static_cast<std::uint32_t>(i));
+    machine::Counters counters = machine_->tlb_counters(static_cast<std::uint32_t>(i));
+    if (!counted_pages && machine::on_data_path(tlb.holds)) {
+      counters.add(accesses);
+      counted_pages = true;
+    }
     tables.level.append({number, tlb.name, "tlb", holds_name(tlb.holds), counters.accessed(),
                          counters.missed(), counters.evictions, tlb.latency});
   }

@@ -45,12 +45,21 @@ class Simulation {
                                                   const stream::CodeTable& code,
                                                   const SimulationOptions& options);
 
-  void on_block(std::uint32_t exit, const stream::Exit& info, const std::uint64_t* addresses);
+  void on_block(std::uint32_t exit, const stream::Exit& info, const std::uint64_t* addresses) {
+    if (exit >= prepared_.size()) [[unlikely]]
+      learn_exits();
+    Prepared& prepared = prepared_[exit];
+    ++prepared.executions;
+    if (prepared.lines != 1 || prepared.line != last_line_) fetch(prepared);
+    if (info.operations == 0) return;
+    probe_.first_operation = info.first_operation;
+    machine_->data_run(steps_.data() + info.first_operation, addresses, info.operations, probe_);
+  }
   Status on_record(unsigned tag, const std::uint64_t* words, std::uint32_t count);
 
   probes::Buckets& buckets() { return buckets_; }
-  std::uint64_t instructions() const { return instructions_; }
-  std::uint64_t accesses() const { return accesses_; }
+  std::uint64_t instructions() const;
+  std::uint64_t accesses() const;
   SimulationTables tables() const;
 
  private:
@@ -65,6 +74,7 @@ class Simulation {
     unsigned caches;  // TLBs are numbered behind them
     bool evictions;
     std::vector<std::uint32_t> line_sizes;  // by cache
+    std::uint32_t first_operation = 0;      // of the block that runs
     std::uint32_t operation = 0;
     std::uint32_t missed = 0;
     struct Victim {
@@ -73,18 +83,29 @@ class Simulation {
     };
     std::vector<Victim> victims;
 
+    std::uint64_t absent[machine::kKinds]{};  // guarded operations that did not happen
+
+    void at(std::uint32_t index) { operation = first_operation + index; }
+    void on_absent(machine::AccessKind kind) { ++absent[static_cast<unsigned>(kind)]; }
     void on_miss(const machine::Miss& miss);
     void on_translation_miss(const machine::TranslationMiss& miss);
     void on_access_done(const machine::Served& served);
     void sample(const machine::Served& served, probes::BucketId bucket);
     probes::BucketId bucket_of(const Victim& victim);
   };
-  struct Lines {
-    std::uint32_t first = 0;  // index into lines_
-    std::uint32_t count = 0;
+  // What running up to an exit does, as the hot path needs it.
+  struct Prepared {
+    std::uint64_t executions = 0;
+    std::uint64_t line = kNoLine;  // of code, the first
+    std::uint32_t lines = 1;       // one that is no line where no cache holds instructions
+    std::uint32_t first_line = 0;  // index into lines_
   };
-  void learn_exits();  // the lines of code of exits that are new
-  void fetch(std::uint32_t exit);
+  static constexpr std::uint64_t kNoLine = ~0ULL;
+
+  void learn_exits();  // that are new
+  Prepared prepare(const stream::Exit& exit);
+  void fetch(const Prepared& prepared);
+  void count_accesses(std::uint64_t (&by_kind)[machine::kKinds]) const;
   void memory(unsigned tag, const std::uint64_t* words, std::uint32_t count);
 
   machine::MachineConfig config_;
@@ -94,12 +115,11 @@ class Simulation {
   probes::Misses misses_;
   Probe probe_;
   machine::NullProbe code_probe_;
-  std::uint64_t code_line_;           // bytes; 0 when no cache holds instructions
-  std::vector<Lines> lines_of_;       // by exit
-  std::vector<std::uint64_t> lines_;  // addresses of lines of code
-  std::uint64_t last_line_ = ~0ULL;   // fetched last
-  std::uint64_t instructions_ = 0;
-  std::uint64_t accesses_ = 0;
+  std::uint64_t code_line_;            // bytes; 0 when no cache holds instructions
+  std::vector<Prepared> prepared_;     // by exit
+  std::vector<machine::Step> steps_;   // by operation
+  std::vector<std::uint64_t> lines_;   // addresses of lines of code
+  std::uint64_t last_line_ = kNoLine;  // fetched last
 };
 
 }  // namespace stallscope::session
