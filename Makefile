@@ -17,7 +17,7 @@ NATIVE := $(shell git ls-files -co --exclude-standard -- schemas include capture
 MODULES := $(shell git ls-files -co --exclude-standard -- src 2>/dev/null | sort | sha256sum | cut -c1-12)
 BUILT := $(STAMPS)/build-$(MODULES)
 
-.PHONY: help setup build demo test lint unit engine-test test-sanitize fuzz bench reproduce docs wheel clean
+.PHONY: help setup build demo test lint unit engine-test test-sanitize fuzz bench reproduce docs pictures wheel clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 16
@@ -83,6 +83,9 @@ bench: build ## speed against native runs and peers, as ratios
 
 docs: build ## the pages that are made from declarations
 	@$(BIN)/python -m schemas.generate --docs docs/tables.md
+
+pictures: build ## run the examples of the docs again: output and pictures
+	@$(BIN)/python docs/examples.py
 
 wheel: $(STAMPS)/venv ## dist/*.whl
 	$(BIN)/pip wheel -q --no-build-isolation --no-deps -w dist .

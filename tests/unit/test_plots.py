@@ -21,7 +21,7 @@ from stallscope.views.plots import picture as seen
 from stallscope.views.plots.media.scale import scale
 
 LEVELS = [LevelRow("L1D", "cache", 10_000, 1000, 0.9, 800)]
-LONG = "std::map<" + "std::pair<std::vector<int>, unsigned long>, " * 60 + "void>::operator[]"
+LONG = "std::map<" + "std::pair<std::vector<int>, unsigned long>, " * 40 + "void>::operator[]"
 HOSTILE = [
     "</script><script>alert(1)</script>",
     "[/bold][link=x]",

@@ -10,7 +10,6 @@ from pathlib import Path
 import click
 
 PROGRAM = "list"
-MACHINE = "default"
 
 
 @click.command("demo")
@@ -30,10 +29,12 @@ def command(output: str) -> None:
     from rich.console import Console
     from rich.text import Text
 
-    from stallscope import machines, results, workloads
+    from stallscope import workloads
     from stallscope.analyses.info import info
-    from stallscope.analyses.objects import MissView, objects, places
+    from stallscope.analyses.objects import lines, objects
     from stallscope.record import record
+    from stallscope.viewing import view
+    from stallscope.views import plots
     from stallscope.views.terminal import info as info_view
     from stallscope.views.terminal.objects import show_objects, show_places
 
@@ -46,15 +47,16 @@ def command(output: str) -> None:
         recorded = record([str(program), *arguments], output=output, force=True, trace=True)
     console.print(Text(f"\n$ stallscope info {output}", style="bold"))
     info_view.show(info(recorded.recording), console, 10)
-    console.print(Text(f"\n$ stallscope objects {output}", style="bold"))
-    machine = machines.load(MACHINE)
-    view = MissView(results.replay(recorded.recording, machine, MACHINE, results.Probe()))
-    found = objects(view)
+    picture = Path(output).with_suffix(".html")
+    console.print(Text(f"\n$ stallscope objects {output} --plot {picture}", style="bold"))
+    misses = view(recorded.recording)
+    found = objects(misses)
     show_objects(found, console, 3)
+    plots.plot(found, picture)
     console.print(Text(f"\n$ stallscope lines {output}", style="bold"))
-    lines = places(view, by_line=True)
-    show_places(lines, console, 3)
-    top, line = found.rows[0], lines.rows[0]
+    by_line = lines(misses)
+    show_places(by_line, console, 3)
+    top, line = found.rows[0], by_line.rows[0]
     console.print(
         Text(
             f"\n{top.latency_share:.0%} of the waiting is for {top.object}, most of it at "
@@ -62,4 +64,5 @@ def command(output: str) -> None:
         )
     )
     console.print(Text(f"\nThe recording is {recorded.recording.path}"))
+    console.print(Text(f"The picture is {picture.absolute()}"))
     console.print(Text("next: stallscope record -- YOUR PROGRAM"))

@@ -25,7 +25,8 @@ from stallscope.views.plots.picture import (
     value_text,
 )
 
-LONGEST = 400  # letters of a name beside a bar; the table has all of them
+LONGEST = 400  # letters of a name in the picture
+LONGEST_CELL = 2000  # in the table
 STYLE = f"""
 * {{ box-sizing: border-box; }}
 body {{ margin: 1.5rem auto; padding: 0 1.5rem; max-width: 75rem; color: {palette.INK};
@@ -155,7 +156,7 @@ def _rect(x: float, width: float, colours: tuple[str, str]) -> str:
 
 def _row(bars: Bars, row: BarRow, scales: list[Scale], colours: dict[str, str]) -> Iterator[str]:
     said = "; ".join(f"{name} {value}" for name, value in row.details)
-    yield f'<li class="row" tabindex="0" aria-label="{escape(row.label)}: {escape(said)}">'
+    yield f'<li class="row" tabindex="0" aria-label="{escape(_cut(row.label))}: {escape(said)}">'
     yield f'<div class="name">{escape(_cut(row.label))}</div><div class="panels">'
     fills = palette.fills(bars, colours[row.group])
     for panel, axis, values, series in zip(bars.panels, scales, row.values, fills, strict=True):
@@ -188,8 +189,8 @@ def _tip(label: str, details: tuple[tuple[str, str], ...]) -> str:
     return f'<span class="tip" aria-hidden="true">{head}{lines}</span>'
 
 
-def _cut(text: str) -> str:
-    return text if len(text) <= LONGEST else f"{text[: LONGEST // 2]} … {text[-LONGEST // 2 :]}"
+def _cut(text: str, most: int = LONGEST) -> str:
+    return text if len(text) <= most else f"{text[: most // 2]} … {text[-most // 2 :]}"
 
 
 def _legend(bars: Bars, colours: dict[str, str]) -> Iterator[str]:
@@ -204,20 +205,21 @@ def _legend(bars: Bars, colours: dict[str, str]) -> Iterator[str]:
 def _heat_map(chart: HeatMap) -> Iterator[str]:
     yield f'<h2>{escape(chart.title)}</h2>\n<p class="facts">{escape(chart.facts)}</p>\n'
     yield from _key(chart)
-    yield '<div class="scroll">\n<table class="heat">\n<caption>'
+    yield '<table class="heat">\n<caption>'  # nothing around it that would cut off what pops up
     yield f"rows: {escape(chart.rows_are)}; columns, numbered like the rows: "
     yield escape(chart.columns_are)
     yield '</caption>\n<thead><tr><th scope="col">'
     yield f"{escape(chart.rows_are)}</th>"
     for number, label in enumerate(chart.labels, 1):
-        yield f'<th scope="col" aria-label="{escape(label)}" title="{escape(label)}">{number}</th>'
+        shown = escape(_cut(label))
+        yield f'<th scope="col" aria-label="{shown}" title="{shown}">{number}</th>'
     yield f'<th scope="col">{escape(chart.weight_is)}</th></tr></thead>\n<tbody>\n'
     for number, (label, cells) in enumerate(zip(chart.labels, chart.cells, strict=True)):
         yield f'<tr><th scope="row">{number + 1}&ensp;{escape(_cut(label))}</th>'
         for column, cell in enumerate(cells):
             yield _cell(cell, number == column, column >= len(cells) / 2)
         yield f'<td class="weight">{chart.weights[number]:.1%}</td></tr>\n'
-    yield "</tbody>\n</table>\n</div>\n"
+    yield "</tbody>\n</table>\n"
 
 
 def _cell(cell: Cell | None, on_diagonal: bool, right: bool) -> str:
@@ -255,7 +257,8 @@ def _numbers(numbers: Numbers) -> Iterator[str]:
     yield "</tr></thead>\n<tbody>\n"
     for row in numbers.rows:
         cells = zip(row, classes, strict=True)
-        yield "<tr>" + "".join(f"<td{kind}>{escape(text)}</td>" for text, kind in cells) + "</tr>\n"
+        shown = (f"<td{kind}>{escape(_cut(text, LONGEST_CELL))}</td>" for text, kind in cells)
+        yield f"<tr>{''.join(shown)}</tr>\n"
     yield "</tbody>\n</table></div>\n"
     if numbers.left_out:
         yield f"<p>{numbers.left_out:,} more rows are left out; --json and --csv have all.</p>\n"

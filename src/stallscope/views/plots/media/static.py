@@ -57,7 +57,13 @@ def draw(picture: Picture, suffix: str) -> bytes:
 def _file(sheet: _Sheet, picture: Picture, suffix: str) -> bytes:
     out = io.BytesIO()
     if suffix == ".png":
-        sheet.figure.savefig(out, format="png", dpi=DOTS, metadata={"Title": picture.title})
+        sheet.figure.savefig(
+            out,
+            format="png",
+            dpi=DOTS,
+            metadata={"Title": picture.title},
+            pil_kwargs={"optimize": True},
+        )
         return out.getvalue()
     told = {"Title": picture.title, "Date": None, "Creator": "stallscope"}
     sheet.figure.savefig(out, format="svg", dpi=DOTS, metadata=told)

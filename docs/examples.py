@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""make pictures: runs the examples of the docs again, and puts their output and pictures in place.
+
+An example is a comment that names a workload with its arguments and a command, and the block of
+text below it:
+
+    <!-- example: quake 16 10 slow: stallscope objects --limit 4 --plot pictures/quake.png -->
+
+Pages are named on the command line; all of them when none is.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from stallscope import workloads
+
+DOCS = Path(__file__).resolve().parent
+STALLSCOPE = Path(sys.executable).with_name("stallscope")
+EXAMPLE = re.compile(
+    r"(?P<head><!-- example: (?P<program>[^:]+): stallscope (?P<words>.+?) -->\n)```\n.*?```\n",
+    re.DOTALL,
+)
+COLUMNS = "112"
+
+
+def recorded(command: str, folder: Path) -> Path:
+    """A recording of this workload, made once."""
+    name, *arguments = command.split()
+    recording = folder / f"{name}-{arguments[-1]}.stallscope"
+    if not recording.exists():
+        program = workloads.build(name, folder)
+        words = ["record", "-q", "--trace", "-o", recording, "--", program, *arguments]
+        subprocess.run([STALLSCOPE, *words], check=True, stdout=subprocess.DEVNULL)
+    return recording
+
+
+def shown(example: re.Match[str], folder: Path) -> str:
+    verb, *options = shlex.split(example["words"])
+    print(f"stallscope {example['words']}   of {example['program']}", flush=True)
+    ran = subprocess.run(
+        [STALLSCOPE, verb, recorded(example["program"], folder), *options],
+        check=True,
+        capture_output=True,
+        text=True,
+        cwd=DOCS,
+        env={**os.environ, "COLUMNS": COLUMNS},
+    )
+    lines = "".join(f"{line.rstrip()}\n" for line in ran.stdout.splitlines())
+    return f"{example['head']}```\n$ stallscope {example['words']}\n{lines}```\n"
+
+
+def main() -> None:
+    pages = [Path(name).resolve() for name in sys.argv[1:]] or sorted(DOCS.glob("*.md"))
+    with tempfile.TemporaryDirectory(prefix="stallscope-docs-") as folder:
+        for page in pages:
+            text = page.read_text()
+            fresh = EXAMPLE.sub(lambda found: shown(found, Path(folder)), text)
+            if fresh != text:
+                page.write_text(fresh)
+
+
+if __name__ == "__main__":
+    main()
