@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from stallscope.errors import StallscopeError
 
 if TYPE_CHECKING:
+    from stallscope.record import valgrind
     from stallscope.record.valgrind import Progress
     from stallscope.recording import Recording
 
@@ -50,22 +51,14 @@ def record(
     on_progress: Callable[[Progress], None] | None = None,
 ) -> Recorded:
     """Run `command` to its end and record it."""
-    import os
-
     from stallscope import machines, results
     from stallscope.record import valgrind
     from stallscope.record.preflight import preflight
     from stallscope.record.tool import CaptureOptions
-    from stallscope.recording import Recording
 
-    _choose("source", source, SOURCES)
-    for name in probes:
-        _choose("probe", name, PROBES)
+    _check(source, probes, turn, (skip, max_instructions, max_size))
     model = machines.load(machine)
-    if turn < 1 or skip < 0 or max_instructions < 0 or max_size < 0:
-        raise StallscopeError("--turn must be at least 1, and limits cannot be negative")
     target = preflight(command)
-    folder = _output(output, target.program, force)
     options = CaptureOptions(
         stream=trace or model.simulates,
         children=children,
@@ -75,20 +68,9 @@ def record(
         max_instructions=max_instructions,
         turn=turn,
     )
-    described = {
-        "trace": trace,
-        "probes": list(probes),
-        "children": children,
-        "from": from_function,
-        "to": to_function,
-        "skip": skip,
-        "max_instructions": max_instructions,
-        "max_size": max_size,
-        "turn": turn,
-    }
     run = valgrind.Run(
         target=target,
-        folder=folder,
+        folder=_output(output, target.program, force),
         options=options,
         trace=trace,
         machine=model,
@@ -96,18 +78,41 @@ def record(
         probe=results.Probe(evictions="evictions" in probes),
         max_bytes=max_size,
         on_progress=on_progress or _silent,
-        described=described,
+        described={
+            "trace": trace,
+            "probes": list(probes),
+            "max_size": max_size,
+            **options.described(),
+        },
     )
+    return _carry_out(run)
+
+
+def _check(source: str, probes: Sequence[str], turn: int, limits: Sequence[int]) -> None:
+    _choose("source", source, SOURCES)
+    for name in probes:
+        _choose("probe", name, PROBES)
+    if turn < 1 or min(limits) < 0:
+        raise StallscopeError("--turn must be at least 1, and limits cannot be negative")
+
+
+def _carry_out(run: valgrind.Run) -> Recorded:
+    """Runs the target; a folder in which nothing came to lie goes again."""
+    import os
+
+    from stallscope.record.valgrind import run_target
+    from stallscope.recording import Recording
+
     try:
-        status = valgrind.run_target(run)
+        status = run_target(run)
     except StallscopeError:
         if not run.metas:
-            shutil.rmtree(folder, ignore_errors=True)
+            shutil.rmtree(run.folder, ignore_errors=True)
         raise
     exit_status = 128 + os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
     failures = [*run.messages, *([run.writer.failure] if run.writer.failure else [])]
-    warnings = (*target.warnings, *map(_why_unrecorded, run.unrecorded))
-    return Recorded(Recording(folder), exit_status, warnings, _one_a_reason(failures))
+    warnings = (*run.target.warnings, *map(_why_unrecorded, run.unrecorded))
+    return Recorded(Recording(run.folder), exit_status, warnings, _one_a_reason(failures))
 
 
 def _why_unrecorded(program: str) -> str:

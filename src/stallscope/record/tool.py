@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from stallscope import _engine
 from stallscope.errors import StallscopeError
@@ -24,6 +25,17 @@ class CaptureOptions:
     skip: int = 0
     max_instructions: int = 0
     turn: int = 2000
+
+    def described(self) -> dict[str, Any]:
+        """By the names that the options have for people."""
+        return {
+            "children": self.children,
+            "from": self.from_function,
+            "to": self.to_function,
+            "skip": self.skip,
+            "max_instructions": self.max_instructions,
+            "turn": self.turn,
+        }
 
 
 def capture_folder() -> Path:
