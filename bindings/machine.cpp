@@ -9,7 +9,10 @@
 #include <memory>
 
 #include "bindings.h"
+#include "columns.h"
 #include "machine_config.h"
+#include "probes/buckets.h"
+#include "probes/classify.h"
 
 namespace nb = nanobind;
 
@@ -66,14 +69,55 @@ void access(Machine& machine, std::uint64_t address, std::uint32_t size, AccessK
     machine.data(address, size, kind, probe);
 }
 
-nb::dict run(Machine& machine, const Column<std::uint64_t>& addresses,
-             const Column<std::uint32_t>& sizes, const Column<std::uint8_t>& kinds) {
+// How many accesses there are; anything wrong with them is an error.
+std::size_t check_accesses(const Column<std::uint64_t>& addresses,
+                           const Column<std::uint32_t>& sizes, const Column<std::uint8_t>& kinds) {
   const std::size_t count = addresses.shape(0);
   if (sizes.shape(0) != count || kinds.shape(0) != count)
     raise({"addresses, sizes and kinds differ in length", "", ""});
   for (std::size_t i = 0; i < count; ++i)
     if (sizes.data()[i] == 0 || kinds.data()[i] >= machine::kKinds)
       raise({"access " + std::to_string(i) + " has no size or an unknown kind", "", ""});
+  return count;
+}
+
+// Tells the classifier alone.
+struct ClassifyProbe : machine::NullProbe {
+  explicit ClassifyProbe(probes::Classify& to) : classify(to) {}
+  probes::Classify& classify;
+  void on_miss(const machine::Miss& miss) { classify.on_miss(miss); }
+  void on_translation_miss(const machine::TranslationMiss& miss) {
+    classify.on_translation_miss(miss);
+  }
+};
+
+nb::dict classify(Machine& machine, const Column<std::uint64_t>& addresses,
+                  const Column<std::uint32_t>& sizes, const Column<std::uint8_t>& kinds) {
+  const std::size_t count = check_accesses(addresses, sizes, kinds);
+  const machine::MachineConfig& config = machine.config();
+  probes::Buckets nothing;
+  probes::Classify classify(config, nothing);
+  ClassifyProbe probe(classify);
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::uint64_t address = addresses.data()[i];
+    const std::uint32_t size = sizes.data()[i];
+    const auto kind = static_cast<AccessKind>(kinds.data()[i]);
+    if (kind == AccessKind::fetch) {
+      machine.fetch(address, size, probe);
+      classify.fetch(address, size);
+    } else {
+      machine.data(address, size, kind, probe);
+      classify.data(address, size, kind, 0);
+    }
+  }
+  MissClassTable table;
+  classify.fill(table);
+  return columns_of(std::make_unique<MissClassTable>(std::move(table)));
+}
+
+nb::dict run(Machine& machine, const Column<std::uint64_t>& addresses,
+             const Column<std::uint32_t>& sizes, const Column<std::uint8_t>& kinds) {
+  const std::size_t count = check_accesses(addresses, sizes, kinds);
   {
     nb::gil_scoped_release release;
     for (std::size_t i = 0; i < count; ++i)
@@ -98,6 +142,8 @@ void bind_machine(nb::module_& m) {
       .def("run", &run, nb::arg("addresses"), nb::arg("sizes"), nb::arg("kinds"),
            "Takes accesses (u64, u32, and u8: 0 load, 1 store, 2 fetch, 3 modify); counters by "
            "level.")
+      .def("classify", &classify, nb::arg("addresses"), nb::arg("sizes"), nb::arg("kinds"),
+           "As run(), on a machine that was not used before; the columns of table miss_class.")
       .def("counters", &counters)
       .def("resident", &resident, nb::arg("cache"), "First bytes of the lines that a cache holds.");
 }

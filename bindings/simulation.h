@@ -13,6 +13,7 @@ inline session::SimulationOptions simulation_options_of(const nanobind::dict& fr
   namespace nb = nanobind;
   session::SimulationOptions options;
   options.evictions = nb::cast<bool>(from["evictions"]);
+  options.classify = nb::cast<bool>(from["classify"]);
   options.event = nb::cast<std::int32_t>(from["event"]);
   options.period = nb::cast<std::uint64_t>(from["period"]);
   options.seed = nb::cast<std::uint64_t>(from["seed"]);
@@ -28,6 +29,10 @@ inline nanobind::dict simulation_of(session::SimulationTables made, std::uint64_
   add_table(tables, std::move(made.miss));
   add_table(tables, std::move(made.eviction));
   add_table(tables, std::move(made.sample));
+  add_table(tables, std::move(made.region));
+  add_table(tables, std::move(made.region_level));
+  add_table(tables, std::move(made.miss_class));
+  add_table(tables, std::move(made.resident));
   nanobind::dict result;
   result["tables"] = tables;
   result["instructions"] = instructions;

@@ -164,6 +164,7 @@ MISS = Table(
     "misses by level, stat bucket and memory operation",
     (
         Column("level", "u8", "level that was missed"),
+        Column("region", "u32", "innermost region that the program was in; 0 for none"),
         Column("bucket", "u32", "what was accessed"),
         Column("operation", "u32", "by which memory operation"),
         Column("misses", "u64", "how often"),
@@ -175,6 +176,7 @@ EVICTION = Table(
     "who threw whom out, at which operation; fills of empty ways are no evictions",
     (
         Column("level", "u8", "level"),
+        Column("region", "u32", "innermost region that the program was in; 0 for none"),
         Column("victim", "u32", "bucket of the line thrown out"),
         Column("culprit", "u32", "bucket of the line that came in"),
         Column("operation", "u32", "memory operation that fetched it"),
@@ -189,8 +191,58 @@ SAMPLE = Table(
         Column("victim", "u32", "bucket of the line thrown out; null when none was", none=NONE32),
         Column("operation", "u32", "by which memory operation"),
         Column("latency", "u32", "of the access", "cycles"),
+        Column("region", "u32", "innermost region that the program was in; 0 for none"),
+    ),
+)
+REGION = Table(
+    "region",
+    "regions that the program marks in itself; numbers are without those of regions inside",
+    (
+        Column("region", "u32", "number; 0 is what lies in none"),
+        Column("around", "u32", "the region around it; null for region 0", none=NONE32),
+        Column("name", "string", "as the program calls it; empty for region 0"),
+        Column("entered", "u64", "times it began"),
+        Column("instructions", "u64", "executed in it", "instructions"),
+        Column("accesses", "u64", "to data, by them"),
+    ),
+)
+REGION_LEVEL = Table(
+    "region_level",
+    "what each cache and TLB did in each region; without regions inside it",
+    (
+        Column("region", "u32", "region"),
+        Column("level", "u8", "level"),
+        Column("accesses", "u64", "look-ups by the program"),
+        Column("misses", "u64", "look-ups that found nothing"),
+        Column("evictions", "u64", "lines or pages thrown out"),
+    ),
+)
+RESIDENT = Table(
+    "resident",
+    "how much of each stat bucket was in each cache, summed up over the instructions of a region; "
+    "with the probe `evictions`",
+    (
+        Column("level", "u8", "cache"),
+        Column("region", "u32", "innermost region that the program was in; 0 for none"),
+        Column("bucket", "u32", "whose"),
+        Column("lines", "f64", "lines of which it held most", "lines times instructions"),
+        Column("bytes", "f64", "of it that were there", "bytes times instructions"),
+        Column("live", "f64", "of it that there were at all", "bytes times instructions"),
+    ),
+)
+MISS_CLASS = Table(
+    "miss_class",
+    "why misses happened, as far as the probe `classify` was attached",
+    (
+        Column("level", "u8", "level that was missed"),
+        Column("region", "u32", "innermost region that the program was in; 0 for none"),
+        Column("bucket", "u32", "what was accessed; null for instructions", none=NONE32),
+        Column("operation", "u32", "by which memory operation; null for fetches", none=NONE32),
+        Column("cold", "u64", "the line had never been looked up at this level"),
+        Column("capacity", "u64", "a fully associative cache of the size misses too"),
+        Column("conflict", "u64", "a fully associative cache of the size hits"),
     ),
 )
 TABLES = (THREAD, MODULE, BLOCK, OPERATION, SITE, OBJECT, EVENT, QUALITY)
 # Made by a replay through a machine, kept below results/.
-RESULTS = (LEVEL, BUCKET, MISS, EVICTION, SAMPLE)
+RESULTS = (LEVEL, BUCKET, MISS, EVICTION, SAMPLE, REGION, REGION_LEVEL, MISS_CLASS, RESIDENT)

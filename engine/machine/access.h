@@ -44,6 +44,7 @@ struct Miss {
   std::uint64_t line_address;  // first byte of the missing line, in lines of this level
   std::uint64_t address;       // that the program accessed
   std::uint64_t victim;        // first byte of the evicted line; kNoVictim when a way was empty
+  bool filled = true;          // the cache took the line; not so where it does not allocate
 };
 
 struct TranslationMiss {

@@ -174,7 +174,7 @@ class Machine {
   bool look_up_exclusive(Walk& walk, std::uint32_t depth, std::uint64_t virtual_line, Probe& probe);
   template <typename Probe>
   void miss(Walk& walk, std::uint32_t depth, std::uint64_t virtual_line, std::uint64_t victim,
-            Probe& probe);
+            bool filled, Probe& probe);
   template <typename Probe>
   void move_in(Walk& walk, std::uint32_t depth, Probe& probe);
   template <typename Probe>

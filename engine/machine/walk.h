@@ -204,7 +204,7 @@ bool Machine::look_up_line(Walk& walk, std::uint32_t depth, std::uint64_t virtua
   }
   walk.holder = allocates ? &level : nullptr;
   if (!level.prefetchers.empty()) walk.noticed |= 1u << depth;
-  miss(walk, depth, virtual_line, touched.tag, probe);
+  miss(walk, depth, virtual_line, touched.tag, allocates, probe);
   return false;
 }
 
@@ -219,7 +219,7 @@ bool Machine::look_up_exclusive(Walk& walk, std::uint32_t depth, std::uint64_t v
   const std::uint64_t tag =
       walk.holder ? level.remove(line) : level.look(level.set_of(line), key_of(line), flags).tag;
   if (tag == kEmpty) {
-    miss(walk, depth, virtual_line, kEmpty, probe);
+    miss(walk, depth, virtual_line, kEmpty, false, probe);
     return false;
   }
   if (walk.holder && tag & kDirty) walk.holder->mark(line, kDirty);
@@ -229,7 +229,7 @@ bool Machine::look_up_exclusive(Walk& walk, std::uint32_t depth, std::uint64_t v
 // Counts and reports a missing line, and sends the victim on.
 template <typename Probe>
 void Machine::miss(Walk& walk, std::uint32_t depth, std::uint64_t virtual_line,
-                   std::uint64_t victim, Probe& probe) {
+                   std::uint64_t victim, bool filled, Probe& probe) {
   Level& level = *walk.path.levels[depth];
   const bool counted = walk.cause == Cause::demand && !(walk.missed >> depth & 1);
   if (counted) {
@@ -240,7 +240,7 @@ void Machine::miss(Walk& walk, std::uint32_t depth, std::uint64_t virtual_line,
   const bool dirty = evicts && leave(walk.path, depth, victim, walk.moving);
   probe.on_miss(Miss{level.index, walk.kind, walk.cause, counted, dirty,
                      level.address_of(virtual_line), walk.address,
-                     evicts ? virtual_address(level, line_of(victim)) : kNoVictim});
+                     evicts ? virtual_address(level, line_of(victim)) : kNoVictim, filled});
 }
 
 // What the level inside threw out comes into this one, if it is exclusive.

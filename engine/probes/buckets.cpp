@@ -4,6 +4,14 @@
 #include <algorithm>
 
 namespace stallscope::probes {
+namespace {
+
+// A block of no bytes still has an address of its own.
+std::uint64_t room(std::uint64_t size) { return std::max<std::uint64_t>(size, 1); }
+
+bool wraps(std::uint64_t address, std::uint64_t size) { return address + size < address; }
+
+}  // namespace
 
 Buckets::Buckets() { buckets_.push_back({"unknown", "<unknown>", "", kNone32, 0, 0}); }
 
@@ -18,14 +26,34 @@ void Buckets::allocate(std::uint64_t address, std::uint64_t size, std::uint32_t 
   buckets_[bucket].bytes += size;
   release(address);  // its free may have gone unseen
   live_.emplace(address, Live{size, bucket});
-  heap_.insert(address, std::max<std::uint64_t>(size, 1), bucket);
+  change(address, room(size), [&] { heap_.insert(address, room(size), bucket); });
 }
 
 void Buckets::release(std::uint64_t address) {
   auto found = live_.find(address);
   if (found == live_.end()) return;
-  heap_.erase(address, std::max<std::uint64_t>(found->second.size, 1));
+  released_address_ = address;
+  released_ = found->second;
+  released_names_.clear();
+  const std::uint64_t size = room(released_.size);
   live_.erase(found);
+  change(address, size, [&] {
+    heap_.erase(address, size);
+    if (!given_.empty()) released_names_ = drop_names(address, size);
+  });
+}
+
+void Buckets::revive(std::uint64_t address) {
+  if (address == 0 || address != released_address_ || live_.contains(address)) return;
+  live_.emplace(address, released_);
+  const std::uint64_t size = room(released_.size);
+  change(address, size, [&] {
+    heap_.insert(address, size, released_.bucket);
+    for (const auto& [start, given] : released_names_) {
+      given_.emplace(start, given);
+      names_.insert(start, given.size, given.bucket);
+    }
+  });
 }
 
 BucketId Buckets::named(std::string_view kind, std::string_view name, std::string_view type) {
@@ -38,18 +66,56 @@ BucketId Buckets::named(std::string_view kind, std::string_view name, std::strin
 }
 
 void Buckets::unmap(std::uint64_t address, std::uint64_t size) {
-  if (size == 0 || address + size < address) return;
-  mappings_.erase(address, size);
-  variables_.erase(address, size);
+  if (size == 0 || wraps(address, size)) return;
+  change(address, size, [&] {
+    mappings_.erase(address, size);
+    variables_.erase(address, size);
+    if (!given_.empty()) drop_names(address, size);
+  });
 }
 
 void Buckets::place(ObjectMap& where, std::string_view kind, std::string_view name,
                     std::string_view type, std::uint64_t address, std::uint64_t size) {
-  if (size == 0 || address + size < address) return;
+  if (size == 0 || wraps(address, size)) return;
   const BucketId bucket = named(kind, name, type);
   ++buckets_[bucket].blocks;
   buckets_[bucket].bytes += size;
-  where.insert(address, size, bucket);
+  change(address, size, [&] { where.insert(address, size, bucket); });
+}
+
+void Buckets::give_name(std::string_view name, std::uint64_t address, std::uint64_t size) {
+  if (size == 0 || wraps(address, size)) return;
+  place(names_, "named", name, "", address, size);
+  given_[address] = {size, named("named", name, "")};
+}
+
+std::vector<Buckets::Names::value_type> Buckets::drop_names(std::uint64_t start,
+                                                            std::uint64_t size) {
+  std::vector<Names::value_type> dropped;
+  for (auto at = given_.lower_bound(start); at != given_.end() && at->first < start + size;) {
+    if (at->second.size > start + size - at->first) {
+      ++at;
+      continue;
+    }
+    names_.erase(at->first, at->second.size);
+    dropped.push_back(*at);
+    at = given_.erase(at);
+  }
+  return dropped;
+}
+
+// Mappings hold what lies in them, so they come last however large their part of the line is.
+BucketId Buckets::find_line_under_names(std::uint64_t line, std::uint32_t size) {
+  BucketId best = kNoBucket;
+  std::uint64_t most = 0;
+  split(line, size, [&](BucketId bucket, std::uint64_t bytes) {
+    const std::string& kind = buckets_[bucket].kind;
+    if (bytes <= most || kind == "mapping" || kind == "stack" || kind == "unknown") return;
+    best = bucket;
+    most = bytes;
+  });
+  if (best == kNoBucket) best = mappings_.find_most(line, size);
+  return best == kNoBucket ? kUnknown : best;
 }
 
 void Buckets::fill(BucketTable& table) const {

@@ -4,9 +4,11 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "probes/object_map.h"
@@ -14,42 +16,68 @@
 
 namespace stallscope::probes {
 
+// Told before and after what lies in a range of memory changes.
+class Watcher {
+ public:
+  virtual void before_change(std::uint64_t start, std::uint64_t size) = 0;
+  virtual void after_change(std::uint64_t start, std::uint64_t size) = 0;
+
+ protected:
+  ~Watcher() = default;
+};
+
 class Buckets {
  public:
   Buckets();
 
   // Heap blocks, by allocation path.
   void allocate(std::uint64_t address, std::uint64_t size, std::uint32_t site);
+  // The names that the program gave to the block, or to parts of it, go with it.
   void release(std::uint64_t address);
+  // The block released last lives on: realloc failed after it had been reported as freed.
+  void revive(std::uint64_t address);
   // A stack or a mapping; a later one hides an earlier.
   void map(std::string_view kind, std::string_view name, std::uint64_t address,
            std::uint64_t size) {
     place(mappings_, kind, name, "", address, size);
   }
   void unmap(std::uint64_t address, std::uint64_t size);
-  // A variable, or a range that the program named: lies above mappings.
+  // A variable: lies above mappings.
   void name(std::string_view kind, std::string_view name, std::string_view type,
             std::uint64_t address, std::uint64_t size) {
     place(variables_, kind, name, type, address, size);
   }
+  // A range that the program named: lies above everything, until the heap block that holds it or
+  // its mapping is gone.
+  void give_name(std::string_view name, std::uint64_t address, std::uint64_t size);
 
   // Never kNoBucket: what lies nowhere is in the bucket `unknown`. Names that the program gave and
   // variables lie above heap blocks, and those above the mappings that hold them.
   BucketId find(std::uint64_t address) {
-    BucketId found = variables_.find(address);
+    BucketId found = names_.empty() ? kNoBucket : names_.find(address);
+    if (found == kNoBucket) found = variables_.find(address);
     if (found == kNoBucket) found = heap_.find(address);
     if (found == kNoBucket) found = mappings_.find(address);
     return found == kNoBucket ? kUnknown : found;
   }
   // Of a whole line: what most of it holds.
   BucketId find_line(std::uint64_t line, std::uint32_t size) {
+    if (!names_.empty()) return find_line_under_names(line, size);
     BucketId found = heap_.find_most(line, size);
     if (found == kNoBucket) found = variables_.find_most(line, size);
     if (found == kNoBucket) found = mappings_.find_most(line, size);
     return found == kNoBucket ? kUnknown : found;
   }
+  // Who lies in a range, as find() says for each byte: visit(bucket, bytes) for each piece.
+  template <typename Visit>
+  void split(std::uint64_t start, std::uint64_t size, Visit&& visit) {
+    split_layer(0, start, size, visit);
+  }
 
   void fill(BucketTable& table) const;
+  std::size_t count() const { return buckets_.size(); }
+  // At most one, which outlives the changes.
+  void watch(Watcher* watcher) { watcher_ = watcher; }
   static constexpr BucketId kUnknown = 0;
 
  private:
@@ -65,17 +93,46 @@ class Buckets {
     std::uint64_t size;
     BucketId bucket;
   };
+  using Names = std::map<std::uint64_t, Live>;  // by address
   void place(ObjectMap& where, std::string_view kind, std::string_view name, std::string_view type,
              std::uint64_t address, std::uint64_t size);
   BucketId named(std::string_view kind, std::string_view name, std::string_view type);
+  BucketId find_line_under_names(std::uint64_t line, std::uint32_t size);
+  // Takes away the names that lie whole in a range, and gives them back.
+  std::vector<Names::value_type> drop_names(std::uint64_t start, std::uint64_t size);
+  template <typename Change>
+  void change(std::uint64_t start, std::uint64_t size, Change&& change) {
+    if (watcher_) watcher_->before_change(start, size);
+    change();
+    if (watcher_) watcher_->after_change(start, size);
+  }
+  template <typename Visit>
+  void split_layer(unsigned layer, std::uint64_t start, std::uint64_t size, Visit& visit) {
+    ObjectMap* const layers[] = {&names_, &variables_, &heap_, &mappings_};
+    if (layer == std::size(layers)) return visit(kUnknown, size);
+    if (layers[layer]->empty()) return split_layer(layer + 1, start, size, visit);
+    layers[layer]->split(start, size,
+                         [&](BucketId bucket, std::uint64_t from, std::uint64_t piece) {
+                           if (bucket == kNoBucket)
+                             split_layer(layer + 1, from, piece, visit);
+                           else
+                             visit(bucket, piece);
+                         });
+  }
 
   std::vector<Bucket> buckets_;
   std::vector<BucketId> by_site_;
   std::unordered_map<std::string, BucketId> by_name_;  // kind, zero, name
   std::unordered_map<std::uint64_t, Live> live_;       // heap blocks by address
-  ObjectMap heap_;
+  Names given_;
+  std::uint64_t released_address_ = 0;
+  Live released_{};                                // the block released last
+  std::vector<Names::value_type> released_names_;  // that it had
+  ObjectMap names_;
   ObjectMap variables_;
+  ObjectMap heap_;
   ObjectMap mappings_;
+  Watcher* watcher_ = nullptr;
 };
 
 }  // namespace stallscope::probes

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The probe that counts misses by stat bucket and by memory operation, and who evicted whom.
-// Called once for each access that missed the first level, so look-ups that repeat are remembered
-// by operation.
+// The probe that counts misses by region, stat bucket and memory operation, and who evicted whom.
+// Called once for each access that missed the first level.
 #pragma once
 
 #include <bit>
@@ -10,6 +9,7 @@
 #include <vector>
 
 #include "probes/buckets.h"
+#include "probes/tally.h"
 #include "stallscope_tables.h"
 
 namespace stallscope::probes {
@@ -24,11 +24,11 @@ class Misses {
   // An access by `operation` to something in `bucket` that missed the levels in `missed` (a bit
   // each). The cycles of data and of translation go to the last level of each that was missed.
   void miss(BucketId bucket, std::uint32_t operation, std::uint32_t missed) {
-    Counts& counts = counts_of(bucket, operation);
+    Counts& counts = counts_.at(bucket, operation);
     for (; missed; missed &= missed - 1) ++counts.misses[std::countr_zero(missed)];
   }
   void wait(BucketId bucket, std::uint32_t operation, unsigned level, std::uint32_t cycles) {
-    counts_of(bucket, operation).latency[level] += cycles;
+    counts_.at(bucket, operation).latency[level] += cycles;
   }
   BucketId bucket_of(std::uint64_t address) { return buckets_.find(address); }
   // A line of `victim` was thrown out of `level` for one of `culprit`.
@@ -38,6 +38,11 @@ class Misses {
   }
 
   bool wants_evictions() const { return evictions_; }
+  // What follows happens in this region, one of at most 1 << 16.
+  void enter(std::uint32_t region) {
+    counts_.enter(region);
+    region_ = region;
+  }
   void fill(MissTable& table) const;
   void fill(EvictionTable& table) const;
 
@@ -46,13 +51,9 @@ class Misses {
     std::uint64_t misses[kMaxLevels] = {};
     std::uint64_t latency[kMaxLevels] = {};
   };
-  struct Recent {
-    BucketId bucket = kNoBucket;
-    std::uint32_t index = 0;
-  };
   struct Eviction {
     std::uint64_t pair;   // victim in the upper half, culprit in the lower
-    std::uint64_t place;  // operation and level
+    std::uint64_t place;  // region, operation and level: 16, 32 and 16 bits
     bool operator==(const Eviction&) const = default;
   };
   struct Hash {
@@ -61,19 +62,11 @@ class Misses {
     }
   };
 
-  Counts& counts_of(BucketId bucket, std::uint32_t operation) {
-    if (operation < recent_.size() && recent_[operation].bucket == bucket)
-      return counts_[recent_[operation].index];
-    return find_counts(bucket, operation);
-  }
-  Counts& find_counts(BucketId bucket, std::uint32_t operation);
-
   Buckets& buckets_;
   unsigned levels_;
   bool evictions_;
-  std::vector<Recent> recent_;  // by operation
-  std::vector<Counts> counts_;
-  std::unordered_map<std::uint64_t, std::uint32_t> index_;  // bucket and operation -> counts_
+  Tally<Counts> counts_;
+  std::uint32_t region_ = 0;
   std::unordered_map<Eviction, std::uint64_t, Hash> evicted_;
 };
 

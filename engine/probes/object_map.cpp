@@ -14,8 +14,7 @@ BucketId ObjectMap::Page::find(std::uint32_t offset) const {
 }
 
 BucketId ObjectMap::Page::find_most(std::uint32_t start, std::uint32_t end) const {
-  auto at = std::lower_bound(ranges.begin(), ranges.end(), start,
-                             [](const Range& r, std::uint32_t s) { return r.end <= s; });
+  auto at = first_behind(start);
   BucketId best = kNoBucket;
   std::uint32_t most = 0;
   for (; at != ranges.end() && at->start < end; ++at) {
@@ -61,17 +60,6 @@ const ObjectMap::Page* ObjectMap::look_up(std::uint64_t number) {
   last_number_ = number;
   last_ = at == pages_.end() ? nullptr : at->second.get();
   return last_;
-}
-
-template <typename Visit>
-void ObjectMap::for_each_page(std::uint64_t start, std::uint64_t size, Visit&& visit) {
-  const std::uint64_t end = start + size;
-  for (std::uint64_t at = start; at < end;) {
-    const std::uint64_t page_end = std::min(end, (at & ~kPageMask) + kPageMask + 1);
-    visit(at >> kPageBits, static_cast<std::uint32_t>(at & kPageMask),
-          static_cast<std::uint32_t>((at & kPageMask) + (page_end - at)));
-    at = page_end;
-  }
 }
 
 void ObjectMap::insert(std::uint64_t start, std::uint64_t size, BucketId bucket) {

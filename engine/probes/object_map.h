@@ -6,6 +6,7 @@
 // one range covers whole keeps just that. Ranges never overlap; a new one replaces what it covers.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <unordered_map>
@@ -38,6 +39,27 @@ class ObjectMap {
     return page->find_most(offset, offset + size);
   }
 
+  bool empty() const { return pages_.empty(); }
+
+  // The pieces of [start, start+size) in their order: visit(bucket, start, size), with kNoBucket
+  // for what lies between ranges. A range may come in several pieces.
+  template <typename Visit>
+  void split(std::uint64_t start, std::uint64_t size, Visit&& visit) {
+    for_each_page(start, size, [&](std::uint64_t number, std::uint32_t from, std::uint32_t to) {
+      const std::uint64_t base = number << kPageBits;
+      const Page* page = number == last_number_ ? last_ : look_up(number);
+      std::uint32_t done = from;
+      if (page != nullptr)
+        for (auto at = page->first_behind(from); at != page->ranges.end() && at->start < to; ++at) {
+          const std::uint32_t begin = std::max(from, at->start), end = std::min(to, at->end);
+          if (begin > done) visit(kNoBucket, base + done, std::uint64_t{begin - done});
+          visit(at->bucket, base + begin, std::uint64_t{end - begin});
+          done = end;
+        }
+      if (to > done) visit(kNoBucket, base + done, std::uint64_t{to - done});
+    });
+  }
+
  private:
   static constexpr unsigned kPageBits = 12;
   static constexpr std::uint64_t kPageMask = (1u << kPageBits) - 1;
@@ -49,6 +71,11 @@ class ObjectMap {
   };
   struct Page {
     std::vector<Range> ranges;  // sorted, never overlapping
+    // The first range that ends behind `offset`.
+    std::vector<Range>::const_iterator first_behind(std::uint32_t offset) const {
+      return std::lower_bound(ranges.begin(), ranges.end(), offset,
+                              [](const Range& r, std::uint32_t o) { return r.end <= o; });
+    }
     BucketId find(std::uint32_t offset) const;
     BucketId find_most(std::uint32_t start, std::uint32_t end) const;
     void insert(Range range);
@@ -56,8 +83,17 @@ class ObjectMap {
   };
 
   const Page* look_up(std::uint64_t number);
+  // visit(page, from, to) for each page of the range, with offsets in the page.
   template <typename Visit>
-  static void for_each_page(std::uint64_t start, std::uint64_t size, Visit&& visit);
+  static void for_each_page(std::uint64_t start, std::uint64_t size, Visit&& visit) {
+    const std::uint64_t end = start + size;
+    for (std::uint64_t at = start; at < end;) {
+      const std::uint64_t page_end = std::min(end, (at & ~kPageMask) + kPageMask + 1);
+      visit(at >> kPageBits, static_cast<std::uint32_t>(at & kPageMask),
+            static_cast<std::uint32_t>((at & kPageMask) + (page_end - at)));
+      at = page_end;
+    }
+  }
 
   std::unordered_map<std::uint64_t, std::unique_ptr<Page>> pages_;
   std::uint64_t last_number_ = ~0ULL;

@@ -18,6 +18,7 @@ struct Sample {
   BucketId victim;  // of the line that the miss threw out; kNoBucket when a way was empty
   std::uint32_t operation;
   std::uint32_t latency;  // cycles
+  std::uint32_t region = 0;
 };
 
 class Sampler {
@@ -36,9 +37,13 @@ class Sampler {
   // The handler reads its registers, and the counter starts again.
   void take(const Sample& sample) {
     samples_.push_back(sample);
+    samples_.back().region = region_;
     if (adaptive_ && samples_.size() > 2 * wanted_) thin();
     rearm();
   }
+
+  // What follows happens in this region.
+  void enter(std::uint32_t region) { region_ = region; }
 
   const std::vector<Sample>& samples() const { return samples_; }
   std::uint64_t period() const { return period_; }  // on average, at the end of the run
@@ -68,6 +73,7 @@ class Sampler {
   std::uint64_t state_;
   std::uint64_t left_ = 1;
   std::uint64_t events_ = 0;
+  std::uint32_t region_ = 0;
   std::vector<Sample> samples_;
 };
 

@@ -105,7 +105,12 @@ Simulation::Simulation(const machine::MachineConfig& config,
              0,
              {},
              {}},
-      code_line_(line_of_code(config)) {}
+      classify_(options.classify ? std::make_unique<probes::Classify>(config, buckets_) : nullptr),
+      residency_(options.evictions ? std::make_unique<probes::Residency>(config, buckets_)
+                                   : nullptr),
+      code_line_(line_of_code(config)) {
+  if (classify_ || residency_) watch();
+}
 
 void Simulation::learn_exits() {
   for (std::size_t i = steps_.size(); i < code_.operations.size(); ++i) {
@@ -114,6 +119,7 @@ void Simulation::learn_exits() {
   }
   for (std::size_t exit = prepared_.size(); exit < code_.exits.size(); ++exit)
     prepared_.push_back(prepare(code_.exits[exit]));
+  quick_exits_ = watched_ ? 0 : prepared_.size();
 }
 
 Simulation::Prepared Simulation::prepare(const stream::Exit& exit) {
@@ -156,12 +162,51 @@ std::uint64_t Simulation::accesses() const {
   return sum;
 }
 
-void Simulation::count_accesses(std::uint64_t (&by_kind)[machine::kKinds]) const {
-  for (std::size_t i = 0; i < prepared_.size(); ++i)
-    for (std::uint32_t k = 0; k < code_.exits[i].operations; ++k)
-      by_kind[static_cast<unsigned>(steps_[code_.exits[i].first_operation + k].kind)] +=
-          prepared_[i].executions;
-  for (std::uint32_t kind = 0; kind < machine::kKinds; ++kind) by_kind[kind] -= probe_.absent[kind];
+void Simulation::watch() {
+  watched_instructions_ = instructions();
+  watched_accesses_ = accesses();
+  watched_ = true;
+  quick_exits_ = 0;
+}
+
+void Simulation::on_block_watched(std::uint32_t exit, const stream::Exit& info,
+                                  const std::uint64_t* addresses) {
+  if (exit >= prepared_.size()) learn_exits();
+  Prepared& prepared = prepared_[exit];
+  ++prepared.executions;
+  watched_instructions_ += info.instructions;
+  watched_accesses_ += info.operations;
+  if (residency_) residency_->advance(watched_instructions_);
+  fetch_watched(prepared);
+  if (info.operations > 0) data_watched(info, addresses);
+}
+
+void Simulation::fetch_watched(const Prepared& prepared) {
+  if (code_line_ == 0) return;
+  if (!classify_ && !residency_) return fetch(prepared);
+  Watch<machine::NullProbe> watch{code_probe_, classify_.get(), residency_.get()};
+  for (std::uint32_t i = 0; i < prepared.lines; ++i) {
+    const std::uint64_t line = lines_[prepared.first_line + i];
+    if (line == last_line_) continue;
+    last_line_ = line;
+    machine_->fetch(line, 1, watch);
+    if (classify_) classify_->fetch(line, 1);
+  }
+}
+
+void Simulation::data_watched(const stream::Exit& info, const std::uint64_t* addresses) {
+  const machine::Step* const steps = steps_.data() + info.first_operation;
+  probe_.first_operation = info.first_operation;
+  if (!classify_ && !residency_)
+    return machine_->data_run(steps, addresses, info.operations, probe_);
+  Watch<Probe> watch{probe_, classify_.get(), residency_.get()};
+  if (!classify_) return machine_->data_run(steps, addresses, info.operations, watch);
+  for (std::uint32_t i = 0; i < info.operations; ++i, ++probe_.first_operation) {
+    machine_->data_run(steps + i, addresses + i, 1, watch);
+    if (addresses[i] != machine::kNoAddress)
+      classify_->data(addresses[i], steps[i].size_less_one + 1, steps[i].kind,
+                      probe_.first_operation);
+  }
 }
 
 void Simulation::memory(unsigned tag, const std::uint64_t* words, std::uint32_t count) {
@@ -169,6 +214,8 @@ void Simulation::memory(unsigned tag, const std::uint64_t* words, std::uint32_t 
     const auto& record = *reinterpret_cast<const ss_alloc*>(words);
     if (record.address)
       buckets_.allocate(record.address, record.size, static_cast<std::uint32_t>(record.site));
+    else
+      buckets_.revive(record.old_address);
   } else if (tag == SS_FREE) {
     buckets_.release(reinterpret_cast<const ss_free*>(words)->address);
   } else if (tag == SS_UNMAP) {
@@ -176,51 +223,93 @@ void Simulation::memory(unsigned tag, const std::uint64_t* words, std::uint32_t 
     buckets_.unmap(record.address, record.length);
   } else if (tag == SS_NAME_BLOCK) {
     if (auto record = stream::view<ss_name_block>(words, count); record)
-      buckets_.name("named", record->tail, "", record->fields->address, record->fields->size);
+      buckets_.give_name(record->tail, record->fields->address, record->fields->size);
   }
+}
+
+void Simulation::mark(unsigned tag, const std::uint64_t* words, std::uint32_t count) {
+  const std::uint32_t thread = SS_HEAD_THREAD(words[0]);
+  if (tag == SS_THREAD_SWITCH) {
+    regions_.run(thread);
+  } else if (tag == SS_THREAD_EXIT) {
+    regions_.exit(thread);
+  } else if (tag == SS_MARK) {
+    const auto record = stream::view<ss_mark>(words, count);
+    if (!record) return;
+    if (record->fields->kind == SS_MARK_KIND_REGION_BEGIN) regions_.begin(thread, record->tail);
+    if (record->fields->kind == SS_MARK_KIND_REGION_END) regions_.end(thread, record->tail);
+  } else {
+    return;
+  }
+  if (const std::uint32_t now = regions_.current(); now != region_) enter(now);
+}
+
+void Simulation::enter(std::uint32_t region) {
+  if (!watched_) watch();
+  regions_.charge(region_, done(watched_instructions_, watched_accesses_));
+  region_ = region;
+  misses_.enter(region);
+  probe_.sampler.enter(region);
+  if (classify_) classify_->enter(region);
+  if (residency_) residency_->enter(region);
 }
 
 Status Simulation::on_record(unsigned tag, const std::uint64_t* words, std::uint32_t count) {
   memory(tag, words, count);
+  mark(tag, words, count);
   return Done{};
+}
+
+probes::Regions::Done Simulation::done(std::uint64_t instructions, std::uint64_t accesses) const {
+  probes::Regions::Done all{instructions, accesses, {}};
+  for (const std::uint64_t absent : probe_.absent) accesses -= absent;
+  // The first level of each path: data accesses are counted here and not by the machine, and every
+  // instruction is an access, though only those to another line than the last were simulated.
+  bool fetched = false, accessed = false;
+  for (std::uint32_t i = 0; i < config_.caches.size(); ++i) {
+    const machine::Holds holds = config_.caches[i].holds;
+    machine::Counters counters = machine_->cache_counters(i);
+    if (!fetched && machine::on_fetch_path(holds))
+      counters.accesses[static_cast<int>(machine::AccessKind::fetch)] = instructions;
+    const std::uint64_t more = !accessed && machine::on_data_path(holds) ? accesses : 0;
+    fetched |= machine::on_fetch_path(holds);
+    accessed |= machine::on_data_path(holds);
+    all.levels.push_back({counters.accessed() + more, counters.missed(), counters.evictions});
+  }
+  bool translated = false;
+  for (std::uint32_t i = 0; i < config_.tlbs.size(); ++i) {
+    const bool of_data = machine::on_data_path(config_.tlbs[i].holds);
+    const machine::Counters counters = machine_->tlb_counters(i);
+    const std::uint64_t more = !translated && of_data ? accesses : 0;
+    translated |= of_data;
+    all.levels.push_back({counters.accessed() + more, counters.missed(), counters.evictions});
+  }
+  return all;
 }
 
 SimulationTables Simulation::tables() const {
   SimulationTables tables;
-  bool counted_fetches = false, counted_data = false, counted_pages = false;
-  std::uint64_t accesses[machine::kKinds]{};
-  count_accesses(accesses);
+  const probes::Regions::Done all = done(instructions(), accesses());
   std::uint8_t number = 0;
-  for (std::size_t i = 0; i < config_.caches.size(); ++i, ++number) {
-    const machine::CacheConfig& cache = config_.caches[i];
-    machine::Counters counters = machine_->cache_counters(static_cast<std::uint32_t>(i));
-    // Every instruction is an access; only those to another line than the last were simulated.
-    if (!counted_fetches && machine::on_fetch_path(cache.holds)) {
-      counters.accesses[static_cast<int>(machine::AccessKind::fetch)] = instructions();
-      counted_fetches = true;
-    }
-    if (!counted_data && machine::on_data_path(cache.holds)) {
-      counters.add(accesses);
-      counted_data = true;
-    }
-    tables.level.append({number, cache.name, "cache", holds_name(cache.holds), counters.accessed(),
-                         counters.missed(), counters.evictions, cache.latency});
-  }
-  for (std::size_t i = 0; i < config_.tlbs.size(); ++i, ++number) {
-    const machine::TlbConfig& tlb = config_.tlbs[i];
-    machine::Counters counters = machine_->tlb_counters(static_cast<std::uint32_t>(i));
-    if (!counted_pages && machine::on_data_path(tlb.holds)) {
-      counters.add(accesses);
-      counted_pages = true;
-    }
-    tables.level.append({number, tlb.name, "tlb", holds_name(tlb.holds), counters.accessed(),
-                         counters.missed(), counters.evictions, tlb.latency});
-  }
+  const auto add = [&](const auto& config, const char* kind) {
+    const probes::Regions::LevelCounts& counts = all.levels[number];
+    tables.level.append({number++, config.name, kind, holds_name(config.holds), counts.accesses,
+                         counts.misses, counts.evictions, config.latency});
+  };
+  for (const machine::CacheConfig& cache : config_.caches) add(cache, "cache");
+  for (const machine::TlbConfig& tlb : config_.tlbs) add(tlb, "tlb");
+  probes::Regions regions = regions_;
+  regions.charge(region_, all);
+  regions.fill(tables.region);
+  regions.fill(tables.region_level);
   buckets_.fill(tables.bucket);
   misses_.fill(tables.miss);
   misses_.fill(tables.eviction);
   for (const probes::Sample& sample : probe_.sampler.samples())
-    tables.sample.append({sample.bucket, sample.victim, sample.operation, sample.latency});
+    tables.sample.append(
+        {sample.bucket, sample.victim, sample.operation, sample.latency, sample.region});
+  if (classify_) classify_->fill(tables.miss_class);
+  if (residency_) residency_->fill(tables.resident);
   tables.sample_period = probe_.sampler.period();
   tables.sample_events = probe_.sampler.events();
   tables.sample_level = probe_.event;

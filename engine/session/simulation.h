@@ -11,7 +11,10 @@
 #include "base/result.h"
 #include "machine/machine.h"
 #include "probes/buckets.h"
+#include "probes/classify.h"
 #include "probes/misses.h"
+#include "probes/regions.h"
+#include "probes/residency.h"
 #include "probes/sampler.h"
 #include "stallscope_records.h"
 #include "stallscope_tables.h"
@@ -20,7 +23,8 @@
 namespace stallscope::session {
 
 struct SimulationOptions {
-  bool evictions = false;
+  bool evictions = false;         // who throws out whom, and how much stays
+  bool classify = false;          // why each miss happened
   std::int32_t event = -1;        // level whose misses are sampled: -1 for the first data cache
   std::uint64_t period = 0;       // 0: chosen by the run
   std::uint64_t wanted = 20'000;  // samples at least, if there are as many events
@@ -33,6 +37,10 @@ struct SimulationTables {
   MissTable miss;
   EvictionTable eviction;
   SampleTable sample;
+  RegionTable region;
+  RegionLevelTable region_level;
+  MissClassTable miss_class;
+  ResidentTable resident;
   std::uint64_t sample_period = 0;
   std::uint64_t sample_events = 0;
   std::uint32_t sample_level = 0;
@@ -46,8 +54,10 @@ class Simulation {
                                                   const SimulationOptions& options);
 
   void on_block(std::uint32_t exit, const stream::Exit& info, const std::uint64_t* addresses) {
-    if (exit >= prepared_.size()) [[unlikely]]
+    if (exit >= quick_exits_) [[unlikely]] {
+      if (watched_) return on_block_watched(exit, info, addresses);
       learn_exits();
+    }
     Prepared& prepared = prepared_[exit];
     ++prepared.executions;
     if (prepared.lines != 1 || prepared.line != last_line_) fetch(prepared);
@@ -93,6 +103,26 @@ class Simulation {
     void sample(const machine::Served& served, probes::BucketId bucket);
     probes::BucketId bucket_of(const Victim& victim);
   };
+  // For probes that look at fetches too, or at every access: tells them what it tells the first.
+  template <typename First>
+  struct Watch {
+    First& first;
+    probes::Classify* classify;
+    probes::Residency* residency;
+
+    void at(std::uint32_t index) { first.at(index); }
+    void on_absent(machine::AccessKind kind) { first.on_absent(kind); }
+    void on_miss(const machine::Miss& miss) {
+      first.on_miss(miss);
+      if (classify) classify->on_miss(miss);
+      if (residency) residency->on_miss(miss);
+    }
+    void on_translation_miss(const machine::TranslationMiss& miss) {
+      first.on_translation_miss(miss);
+      if (classify) classify->on_translation_miss(miss);
+    }
+    void on_access_done(const machine::Served& served) { first.on_access_done(served); }
+  };
   // What running up to an exit does, as the hot path needs it.
   struct Prepared {
     std::uint64_t executions = 0;
@@ -105,8 +135,17 @@ class Simulation {
   void learn_exits();  // that are new
   Prepared prepare(const stream::Exit& exit);
   void fetch(const Prepared& prepared);
-  void count_accesses(std::uint64_t (&by_kind)[machine::kKinds]) const;
+  // The slower way of a block: for the probes above, and to know at any time how much was done.
+  void watch();
+  void on_block_watched(std::uint32_t exit, const stream::Exit& info,
+                        const std::uint64_t* addresses);
+  void fetch_watched(const Prepared& prepared);
+  void data_watched(const stream::Exit& info, const std::uint64_t* addresses);
   void memory(unsigned tag, const std::uint64_t* words, std::uint32_t count);
+  void mark(unsigned tag, const std::uint64_t* words, std::uint32_t count);
+  void enter(std::uint32_t region);
+  // What the levels did in a run of so many instructions and operations.
+  probes::Regions::Done done(std::uint64_t instructions, std::uint64_t accesses) const;
 
   machine::MachineConfig config_;
   std::unique_ptr<machine::Machine> machine_;
@@ -115,6 +154,14 @@ class Simulation {
   probes::Misses misses_;
   Probe probe_;
   machine::NullProbe code_probe_;
+  std::unique_ptr<probes::Classify> classify_;
+  std::unique_ptr<probes::Residency> residency_;
+  probes::Regions regions_;
+  std::uint32_t region_ = 0;
+  bool watched_ = false;
+  std::uint64_t watched_instructions_ = 0;  // of the whole run, while it is watched
+  std::uint64_t watched_accesses_ = 0;
+  std::size_t quick_exits_ = 0;        // exits that take the quick way: all that are known, or none
   std::uint64_t code_line_;            // bytes; 0 when no cache holds instructions
   std::vector<Prepared> prepared_;     // by exit
   std::vector<machine::Step> steps_;   // by operation

@@ -11,10 +11,12 @@ void Heap::bury(std::uint64_t address, const Block& b, std::uint64_t when,
       {"heap", "", "", address, b.size, b.born, when, b.thread, b.site, alloc_kind_name(b.kind)});
 }
 
-void Heap::allocate(std::uint64_t address, const Block& block, ObjectTable& gone) {
+std::uint64_t Heap::allocate(std::uint64_t address, const Block& block, ObjectTable& gone) {
   auto [at, fresh] = live_.try_emplace(address, block);
+  std::uint64_t freed = 0;
   if (!fresh) {
     ++unseen_frees_;
+    freed = at->second.size;
     live_bytes_ -= at->second.size;
     bury(address, at->second, block.born, gone);
     at->second = block;
@@ -22,13 +24,14 @@ void Heap::allocate(std::uint64_t address, const Block& block, ObjectTable& gone
   ++allocations_;
   live_bytes_ += block.size;
   peak_bytes_ = std::max(peak_bytes_, live_bytes_);
+  return freed;
 }
 
-void Heap::release(std::uint64_t address, std::uint64_t when, ObjectTable& gone) {
+std::uint64_t Heap::release(std::uint64_t address, std::uint64_t when, ObjectTable& gone) {
   auto at = live_.find(address);
   if (at == live_.end()) {
     ++unmatched_frees_;
-    return;
+    return 0;
   }
   last_freed_ = at->second;
   last_freed_address_ = address;
@@ -36,14 +39,16 @@ void Heap::release(std::uint64_t address, std::uint64_t when, ObjectTable& gone)
   live_bytes_ -= at->second.size;
   live_.erase(at);
   ++frees_;
+  return last_freed_.size;
 }
 
-void Heap::revive(std::uint64_t address, std::uint64_t when) {
-  if (address == 0 || address != last_freed_address_ || live_.contains(address)) return;
+bool Heap::revive(std::uint64_t address, std::uint64_t when) {
+  if (address == 0 || address != last_freed_address_ || live_.contains(address)) return false;
   last_freed_.born = when;
   live_.emplace(address, last_freed_);
   live_bytes_ += last_freed_.size;
   --frees_;
+  return true;
 }
 
 std::vector<std::uint64_t> Heap::live_addresses() const {

@@ -21,10 +21,13 @@ class Heap {
   };
 
   // A block at an address that is still taken means that a free went unseen: the old one is buried.
-  void allocate(std::uint64_t address, const Block& block, ObjectTable& gone);
-  void release(std::uint64_t address, std::uint64_t when, ObjectTable& gone);
-  // realloc failed after it had reported the block as freed: it lives on, as a second row.
-  void revive(std::uint64_t address, std::uint64_t when);
+  // The bytes of that one, else 0.
+  std::uint64_t allocate(std::uint64_t address, const Block& block, ObjectTable& gone);
+  // Bytes that are free now; 0 when no block was there.
+  std::uint64_t release(std::uint64_t address, std::uint64_t when, ObjectTable& gone);
+  // realloc failed after it had reported the block as freed: it lives on, as a second row. Whether
+  // that was the block released last.
+  bool revive(std::uint64_t address, std::uint64_t when);
 
   // By ascending address, so that two runs give the same table.
   template <typename Visitor>

@@ -189,6 +189,7 @@ void TableMaker::fill_objects() {
   });
   fill_variables();
   target_.heap.fill_live(tables_.object);
+  target_.names.fill_live(tables_.object);
 }
 
 void TableMaker::fill_quality() {

@@ -129,13 +129,15 @@ Status Target::thread(unsigned tag, const std::uint64_t* words, std::uint32_t co
 
 void Target::allocate(const ss_alloc& record, std::uint32_t thread) {
   if (record.address == 0) {
-    heap.revive(record.old_address, record.when);
+    if (heap.revive(record.old_address, record.when)) names.revive(record.when);
     return;
   }
-  heap.allocate(record.address,
-                {record.size, record.when, thread, static_cast<std::uint32_t>(record.site),
-                 static_cast<std::uint32_t>(record.kind)},
-                objects);
+  const std::uint64_t freed =
+      heap.allocate(record.address,
+                    {record.size, record.when, thread, static_cast<std::uint32_t>(record.site),
+                     static_cast<std::uint32_t>(record.kind)},
+                    objects);
+  names.release(record.address, freed, record.when, objects);
 }
 
 Status Target::memory(unsigned tag, const std::uint64_t* words, std::uint32_t count) {
@@ -148,7 +150,8 @@ Status Target::memory(unsigned tag, const std::uint64_t* words, std::uint32_t co
     }
     case SS_FREE: {
       STALLSCOPE_WITH(ss_free, record)
-      heap.release(record.address, record.when, objects);
+      const std::uint64_t freed = heap.release(record.address, record.when, objects);
+      names.release(record.address, freed, record.when, objects);
       break;
     }
     case SS_SITE: {
@@ -167,6 +170,7 @@ Status Target::memory(unsigned tag, const std::uint64_t* words, std::uint32_t co
     case SS_UNMAP: {
       STALLSCOPE_WITH(ss_unmap, record)
       mappings.unmap(record.address, record.length, record.when, objects);
+      names.release(record.address, record.length, record.when, objects);
       break;
     }
     case SS_REMAP: {
@@ -181,8 +185,7 @@ Status Target::memory(unsigned tag, const std::uint64_t* words, std::uint32_t co
     }
     default: {
       STALLSCOPE_WITH(ss_name_block, record)
-      objects.append({"named", tail, "", record.address, record.size, record.when, kNever, thread,
-                      kNone32, ""});
+      names.give(record.address, {record.size, std::string(tail), record.when, thread}, objects);
       break;
     }
   }
@@ -205,7 +208,9 @@ Status Target::mark(unsigned tag, const std::uint64_t* words, std::uint32_t coun
       objects = {};
       return Done{};
     }
-    if (record.kind != SS_MARK_KIND_REGION_BEGIN && record.kind != SS_MARK_KIND_REGION_END)
+    if (record.kind == SS_MARK_KIND_REGION_BEGIN || record.kind == SS_MARK_KIND_REGION_END)
+      region(record.kind, SS_HEAD_THREAD(words[0]), tail);
+    else
       measured_all = false;
     event(words, mark_kind_name(record.kind), 0, 0, tail);
   } else if (tag == SS_NOTE) {
@@ -219,6 +224,15 @@ Status Target::mark(unsigned tag, const std::uint64_t* words, std::uint32_t coun
 }
 #undef STALLSCOPE_WITH
 
+void Target::region(std::uint64_t kind, std::uint32_t thread, std::string_view name) {
+  std::vector<std::string>& open = regions_[thread];
+  if (kind == SS_MARK_KIND_REGION_BEGIN) {
+    open.emplace_back(name);
+  } else if (auto at = std::find(open.rbegin(), open.rend(), name); at != open.rend()) {
+    open.erase(at.base() - 1, open.end());  // with those inside it
+  }
+}
+
 std::vector<std::uint64_t> Target::inheritance(std::uint32_t thread) const {
   std::vector<std::uint64_t> words;
   if (const Threads::Thread* t = threads.find(thread)) {
@@ -226,6 +240,9 @@ std::vector<std::uint64_t> Target::inheritance(std::uint32_t thread) const {
     stream::append_record(words, SS_THREAD_NAME, thread, when_, {}, t->name);
     stream::append_record(words, SS_THREAD_SWITCH, thread, when_, {0});
   }
+  if (const auto open = regions_.find(thread); open != regions_.end())
+    for (const std::string& name : open->second)
+      stream::append_record(words, SS_MARK, thread, when_, {SS_MARK_KIND_REGION_BEGIN}, name);
   mappings.for_each_live([&](const Mapping& m) {
     stream::append_record(words, SS_MAP, thread, when_,
                           {m.start, m.end - m.start, m.access, m.offset}, m.path);
@@ -239,6 +256,9 @@ std::vector<std::uint64_t> Target::inheritance(std::uint32_t thread) const {
   heap.for_each_live([&](std::uint64_t address, const Heap::Block& block) {
     stream::append_record(words, SS_ALLOC, thread, when_,
                           {address, block.size, block.site, block.kind, 0});
+  });
+  names.for_each_live([&](std::uint64_t address, const Names::Name& name) {
+    stream::append_record(words, SS_NAME_BLOCK, thread, when_, {address, name.size}, name.text);
   });
   stream::append_record(words, SS_MARK, thread, when_, {SS_MARK_KIND_INHERITED}, "");
   return words;

@@ -17,6 +17,7 @@
 #include "stream/code_table.h"
 #include "target/heap.h"
 #include "target/mappings.h"
+#include "target/names.h"
 #include "target/threads.h"
 
 namespace stallscope::target {
@@ -54,7 +55,8 @@ class Target {
   void set_reached(std::vector<std::uint64_t> reached);
 
   // What a child that forks off now needs to know, as records: code, mappings, allocation paths,
-  // live heap blocks, and the one thread that goes on. Read after the child's process_start.
+  // live heap blocks and names, and the one thread that goes on, with the regions that it is in.
+  // Read after the child's process_start.
   std::vector<std::uint64_t> inheritance(std::uint32_t thread) const;
 
   // The process is over at `when` measured instructions.
@@ -74,6 +76,7 @@ class Target {
   Threads threads;
   Mappings mappings;
   Heap heap;
+  Names names;
   Life life;
   std::map<std::uint32_t, std::vector<std::uint64_t>> sites;
   std::vector<ChildStatus> waited;
@@ -92,6 +95,9 @@ class Target {
   void event(const std::uint64_t* words, std::string_view kind, std::uint64_t address,
              std::int64_t value, std::string_view text);
 
+  void region(std::uint64_t kind, std::uint32_t thread, std::string_view name);
+
+  std::map<std::uint32_t, std::vector<std::string>> regions_;  // open ones by thread, outer first
   std::vector<std::uint64_t> taken_;  // by exit; may be shorter than the code table
   std::uint64_t first_when_ = 0;
   std::uint64_t when_ = 0;

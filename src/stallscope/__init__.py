@@ -25,10 +25,12 @@ __all__ = [
     "info",
     "layout",
     "lines",
+    "misses",
     "objects",
     "open",
     "plot",
     "record",
+    "regions",
     "replay",
     "verify",
     "view",
@@ -40,7 +42,9 @@ if TYPE_CHECKING:
     from stallscope.analyses.evictions import evictions
     from stallscope.analyses.info import info
     from stallscope.analyses.levels import levels as replay
+    from stallscope.analyses.misses import misses
     from stallscope.analyses.objects import functions, lines, objects
+    from stallscope.analyses.regions import regions
     from stallscope.analyses.verify import verify
     from stallscope.errors import StallscopeError
     from stallscope.record import record
@@ -58,10 +62,12 @@ _HOMES = {
     "info": ("stallscope.analyses.info", "info"),
     "layout": ("stallscope.actions.layout", "layout"),
     "lines": ("stallscope.analyses.objects", "lines"),
+    "misses": ("stallscope.analyses.misses", "misses"),
     "objects": ("stallscope.analyses.objects", "objects"),
     "open": ("stallscope.recording", "open_recording"),
     "plot": ("stallscope.views.plots", "plot"),
     "record": ("stallscope.record", "record"),
+    "regions": ("stallscope.analyses.regions", "regions"),
     "replay": ("stallscope.analyses.levels", "levels"),
     "verify": ("stallscope.analyses.verify", "verify"),
     "view": ("stallscope.viewing", "view"),

@@ -34,6 +34,8 @@ NUMBERED = {
     "operation": ("operation", "operation"),
     "block": ("block", "block"),
     "module": ("module", "module"),
+    "region": ("region", "region"),
+    "around": ("region", "region"),
     "site": ("site", "site"),
     "thread": ("thread", "thread"),
     "parent": ("thread", "thread"),
@@ -148,7 +150,8 @@ class Replays:
             table, column = home
             firsts, after = [], 0
             for part in self.parts:
-                asked = part.table(table) if table == "bucket" else part.recording.table(table)
+                of_replay = table in ("bucket", "region")
+                asked = part.table(table) if of_replay else part.recording.table(table)
                 firsts.append(after)
                 after += 1 + max(asked.column(column).to_pylist(), default=-1)
             self._firsts[home] = firsts

@@ -8,6 +8,7 @@ twice and nothing stale is read.
 from __future__ import annotations
 
 import hashlib
+import itertools
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 FOLDER = "results"
 NAME = "result.json"
+FORMAT = 2  # of the tables; what an earlier one left is computed again
 # Later ones hide earlier ones where they overlap.
 STILL = ("mapping", "stack", "global")
 
@@ -35,6 +37,7 @@ class Probe(msgspec.Struct, frozen=True):
     """What is counted and sampled while a machine runs."""
 
     evictions: bool = False
+    classify: bool = False  # why each miss happened
     event: str | None = None  # level whose misses are sampled; the first data cache
     period: int = 0  # 0: so that a run gives at least 10,000 samples
     seed: int = 1
@@ -73,7 +76,7 @@ class NoTrace(StallscopeError):
 
 
 class Replay:
-    """One recording on one machine: tables level, bucket, miss, eviction and sample."""
+    """One recording on one machine: the tables of schemas().results."""
 
     def __init__(self, recording: Recording, folder: Path) -> None:
         self.recording = recording
@@ -94,14 +97,18 @@ def identity(recording: Meta) -> str:
 
 
 def key(recording: Meta, machine: Machine, probe: Probe) -> str:
-    parts = (identity(recording), machine.digest(), msgspec.json.encode(probe), __version__)
+    asked = msgspec.json.encode(probe)
+    parts = (identity(recording), machine.digest(), asked, __version__, FORMAT)
     return hashlib.sha256(repr(parts).encode()).hexdigest()[:20]
 
 
 def _known(recording: Recording, machine: Machine, probe: Probe) -> Path | None:
-    """The folder of a result that answers this: one that also has evictions will do."""
-    for one in (probe, msgspec.structs.replace(probe, evictions=True)):
-        folder = recording.path / FOLDER / key(recording.meta, machine, one)
+    """The folder of a result that answers this: one that counted more will do."""
+    for evictions, classify in itertools.product((False, True), repeat=2):
+        if evictions < probe.evictions or classify < probe.classify:
+            continue
+        more = msgspec.structs.replace(probe, evictions=evictions, classify=classify)
+        folder = recording.path / FOLDER / key(recording.meta, machine, more)
         if (folder / NAME).exists():
             return folder
     return None
@@ -128,7 +135,7 @@ def _compute(
         raise NoTrace(
             f"{recording.path.name} has no trace to replay",
             "it was recorded without --trace, and not with this machine and these options",
-            f"stallscope record --trace -- PROGRAM, or --machine {machine_name}",
+            f"stallscope record --trace -- PROGRAM, or --machine {machine_name}{_options(probe)}",
         )
     stream, options = str(recording.path / STREAM), engine_options(machine, probe)
     words = (stream, machine.to_engine(), options, list(_placed(recording)))
@@ -142,9 +149,15 @@ def _compute(
     return store(recording.path, recording.meta, machine, machine_name, probe, found)
 
 
+def _options(probe: Probe) -> str:
+    wanted = {"evictions": probe.evictions, "classify": probe.classify}
+    return "".join(f" --probe {name}" for name, asked in wanted.items() if asked)
+
+
 def engine_options(machine: Machine, probe: Probe) -> dict[str, Any]:
     return {
         "evictions": probe.evictions,
+        "classify": probe.classify,
         "event": event_number(machine, probe.event),
         "period": probe.period,
         "seed": probe.seed,

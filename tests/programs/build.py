@@ -30,7 +30,7 @@ PROGRAMS: dict[str, Program] = {
         for name in (
             *("abort", "crash", "environment", "exec_chain", "exit_code", "fork_tree", "heapmap"),
             *("fault_address",),
-            *("howto_marks",),
+            *("howto_marks", "regions"),
             *("io", "jit", "killed", "longjmp", "mmaps", "signals", "skip", "spawn", "spin"),
             *("two_arrays", "vfork_exec"),
         )

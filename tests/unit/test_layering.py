@@ -27,7 +27,7 @@ ENGINE = {
     "code": {"base"},
     "symbols": {"base"},
     "machine": {"base"},
-    "probes": {"base"},
+    "probes": {"base", "machine"},
     "target": {"base", "stream", "symbols"},
     "session": {"base", "stream", "symbols", "machine", "probes", "target", "code"},
 }

@@ -62,6 +62,7 @@ EXPECTED: dict[str, tuple[int, str]] = {
     "locks": (0, "counter=80000 turns=1000"),
     "longjmp": (0, "jumps=1000\nfaults=10\nsignals=10"),
     "marks_cxx": (0, "sum=3000 left by exception"),
+    "regions": (0, "again=1 status=0"),
     "mmaps": (0, "first=10 middle=3 moved=200 break=3 elf=1"),
     "signals": (0, "users=20 deepest=2 own_stack=1 ticks=enough"),
     "skip": (0, f"sum={sum(range(1000)) * (10 + 2 * 20 + 3 * 30) + 4}"),

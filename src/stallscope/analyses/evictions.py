@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from stallscope.analyses.objects import LevelRow, MissView, Process, Sums
-from stallscope.errors import StallscopeError
 
 
 @dataclass(frozen=True)
@@ -47,6 +46,7 @@ class Evictions:
     processes: list[Process]
     levels: list[LevelRow]
     rows: list[EvictionRow]
+    region: str | None = None
 
     def matrices(self, most: int, least: float = 0.0) -> list[EvictionMatrix]:
         """One for each level that rows tell of, with at most so many objects, of those that have a
@@ -63,12 +63,10 @@ class Evictions:
 
 def evictions(view: MissView, *, level: str | None = None, by_line: bool = False) -> Evictions:
     """Rows by count; every cache level unless one is named. Instruction misses are left out."""
-    names = [row["name"] for row in view.levels]
-    if level is not None and level.lower() not in [name.lower() for name in names]:
-        raise StallscopeError(f"the machine has no level {level}", f"it has: {', '.join(names)}")
+    chosen = view.level_number(level)
     counts: collections.Counter[tuple[Any, ...]] = collections.Counter()
     sampled: dict[tuple[Any, ...], Sums] = collections.defaultdict(Sums)
-    for row in view.replay.table("eviction").to_pylist():
+    for row in view.rows("eviction"):
         counts[
             _key(view, row["level"], row["victim"], row["culprit"], row["operation"], by_line)
         ] += row["count"]
@@ -79,7 +77,7 @@ def evictions(view: MissView, *, level: str | None = None, by_line: bool = False
     rows = [
         row
         for row in _rows(view, counts, sampled)
-        if level is None or row.level.lower() == level.lower()
+        if chosen is None or row.level == view.levels[chosen]["name"]
     ]
     result = view.replay.result
     return Evictions(
@@ -90,6 +88,7 @@ def evictions(view: MissView, *, level: str | None = None, by_line: bool = False
         view.processes(),
         view.level_rows(),
         rows,
+        view.region,
     )
 
 

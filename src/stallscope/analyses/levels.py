@@ -23,8 +23,8 @@ def levels(view: MissView) -> Levels:
     return Levels(
         str(view.replay.recording.path),
         result.machine_name,
-        result.instructions,
-        result.accesses,
+        view.instructions,
+        view.accesses,
         view.processes(),
         view.level_rows(),
     )

@@ -8,6 +8,7 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from stallscope.analyses.regions import numbers
 from stallscope.analyses.sites import DEPTH, site_names
 from stallscope.errors import StallscopeError
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from stallscope.results import Replay
 
 Row = TypeVar("Row", bound="DataclassInstance")
+STACK = "<stack>"
 
 
 @dataclass(frozen=True)
@@ -83,6 +85,7 @@ class Objects:
     processes: list[Process]
     levels: list[LevelRow]
     rows: list[ObjectRow]
+    region: str | None = None  # that the program marked; None: the whole run
 
     def top(self, most: int, least: float = 0.0) -> tuple[list[ObjectRow], ObjectRow | None]:
         """The first rows, of those with at least this share of the misses or the latency, and what
@@ -108,6 +111,7 @@ class Places:
     processes: list[Process]
     levels: list[LevelRow]
     rows: list[PlaceRow]
+    region: str | None = None
 
     def top(self, most: int, least: float = 0.0) -> tuple[list[PlaceRow], PlaceRow | None]:
         """The first rows, of those with at least this share of the misses or the latency, and what
@@ -140,14 +144,31 @@ class Sums:
 
 
 class MissView:
-    """The tables of one replay, or of several together, with names."""
+    """The tables of one replay, or of several together, with names; of one region of the program
+    when it is given."""
 
     def __init__(
-        self, replay: Replay | Replays, depth: int = DEPTH, wrappers: Sequence[str] = ()
+        self,
+        replay: Replay | Replays,
+        depth: int = DEPTH,
+        wrappers: Sequence[str] = (),
+        *,
+        region: str | None = None,
+        stack_by_function: bool = False,
     ) -> None:
         self.replay = replay
         self.depth, self.wrappers = depth, wrappers
-        self.levels = replay.table("level").to_pylist()
+        self.region = region
+        self.stack_by_function = stack_by_function
+        regions = replay.table("region").to_pylist() if region is not None else []
+        self._inside = None if region is None else numbers(regions, region)
+        self.instructions = replay.result.instructions
+        self.accesses = replay.result.accesses
+        if self._inside is not None:
+            inside = [regions[number] for number in self._inside]
+            self.instructions = sum(row["instructions"] for row in inside)
+            self.accesses = sum(row["accesses"] for row in inside)
+        self.levels = self._levels()
         self.event = replay.result.sample_level
         self.buckets = replay.table("bucket").to_pylist()
         self.sites = site_names(replay.recording.table("site"), depth, wrappers)
@@ -157,14 +178,44 @@ class MissView:
             row["operation"]: (row["function"], row["file"], row["line"])
             for row in operations.select(names).to_pylist()
         }
-        self.samples = replay.table("sample").to_pylist()
+        self.samples = self.rows("sample")
 
-    def name(self, bucket: int) -> str:
+    def rows(self, table: str) -> list[dict[str, Any]]:
+        """A table's rows, those of the region where it tells regions apart."""
+        rows: list[dict[str, Any]] = self.replay.table(table).to_pylist()
+        if self._inside is None or (rows and "region" not in rows[0]):
+            return rows
+        return [row for row in rows if row["region"] in self._inside]
+
+    def _levels(self) -> list[dict[str, Any]]:
+        levels: list[dict[str, Any]] = self.replay.table("level").to_pylist()
+        if self._inside is None:
+            return levels
+        counts = ("accesses", "misses", "evictions")
+        for level in levels:
+            level.update(dict.fromkeys(counts, 0))
+        for row in self.rows("region_level"):
+            for name in counts:
+                levels[row["level"]][name] += row[name]
+        return levels
+
+    def level_number(self, name: str | None) -> int | None:
+        """Of a level by its name, however it is written."""
+        names = [row["name"] for row in self.levels]
+        lower = [known.lower() for known in names]
+        if name is None or name.lower() in lower:
+            return None if name is None else lower.index(name.lower())
+        raise StallscopeError(f"the machine has no level {name}", f"it has: {', '.join(names)}")
+
+    def name(self, bucket: int, operation: int | None = None) -> str:
+        """Of a bucket; of a stack also the function that accesses it, when that is wanted."""
         row = self.buckets[bucket]
         if row["kind"] == "heap":
             return self.sites.get(row["site"], f"site {row['site']}")
+        if row["kind"] == "stack" and self.stack_by_function and operation is not None:
+            return f"{STACK} of {self.places.get(operation, ('?',))[0]}"
         if row["kind"] == "stack":
-            return "<stack>"
+            return STACK
         if row["kind"] == "mapping":
             return row["name"] or "<anonymous memory>"
         return str(row["name"])
@@ -172,7 +223,7 @@ class MissView:
     def counts(self) -> list[_Count]:
         """One entry for each bucket and operation: misses of the event's level, all latency."""
         found: dict[tuple[int, int], list[int]] = {}
-        for row in self.replay.table("miss").to_pylist():
+        for row in self.rows("miss"):
             entry = found.setdefault((row["bucket"], row["operation"]), [0, 0])
             entry[0] += row["misses"] if row["level"] == self.event else 0
             entry[1] += row["latency"]
@@ -219,7 +270,10 @@ def objects(view: MissView, function: str | None = None) -> Objects:
     def keep(bucket: int, operation: int) -> bool:
         return function is None or view.places.get(operation, ("",))[0] == function
 
-    groups = view.grouped(lambda bucket, _: (view.name(bucket), view.buckets[bucket]["kind"]), keep)
+    def by(bucket: int, operation: int) -> tuple[str, str]:
+        return (view.name(bucket, operation), view.buckets[bucket]["kind"])
+
+    groups = view.grouped(by, keep)
     if function is not None and not groups:
         raise StallscopeError(f"no access of a function {function} missed")
     whole = _total(groups.values())
@@ -228,7 +282,7 @@ def objects(view: MissView, function: str | None = None) -> Objects:
         ObjectRow(
             object=name,
             kind=kind,
-            **facts[name, kind],
+            **facts[STACK if kind == "stack" else name, kind],
             misses=sums.misses,
             sampled=sums.sampled,
             share=_ratio(sums.misses, whole.misses),
@@ -254,14 +308,15 @@ def objects(view: MissView, function: str | None = None) -> Objects:
         processes=view.processes(),
         levels=view.level_rows(),
         rows=rows,
+        region=view.region,
     )
 
 
 def places(view: MissView, *, by_line: bool, object_name: str | None = None) -> Places:
     """Functions or lines by latency; of the accesses to one object when it is given."""
 
-    def keep(bucket: int, _: int) -> bool:
-        return object_name is None or view.name(bucket) == object_name
+    def keep(bucket: int, operation: int) -> bool:
+        return object_name is None or view.name(bucket, operation) == object_name
 
     def by(_: int, operation: int) -> tuple[str, str, int | None]:
         name, file, line = view.places.get(operation, ("?", "", None))
@@ -299,6 +354,7 @@ def places(view: MissView, *, by_line: bool, object_name: str | None = None) -> 
         view.processes(),
         view.level_rows(),
         rows,
+        view.region,
     )
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from stallscope.cli.machine_options import machine_options, show, view_of
+from stallscope.cli.machine_options import machine_options, region_option, show, view_of
 from stallscope.cli.options import (
     csv_option,
     json_option,
@@ -22,6 +22,7 @@ from stallscope.cli.options import (
 @recording_argument
 @click.option("--level", metavar="NAME", help="Only this level.")
 @click.option("--by-line", is_flag=True, help="Also at which line of code.")
+@region_option
 @machine_options
 @json_option
 @csv_option

@@ -37,6 +37,12 @@ def machine_options(function: Callable[..., Any]) -> Callable[..., Any]:
     return function
 
 
+def region_option(function: Callable[..., Any]) -> Callable[..., Any]:
+    return click.option(
+        "--region", metavar="NAME", help="Only what happens in this region of the program."
+    )(function)
+
+
 def view_of(recording: str | None, **options: Any) -> MissView:
     """The options are those above. Says which processes nothing is known of."""
     from stallscope.viewing import view

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from stallscope.cli.machine_options import machine_options, show, view_of
+from stallscope.cli.machine_options import machine_options, region_option, show, view_of
 from stallscope.cli.options import (
     csv_option,
     json_option,
@@ -22,6 +22,10 @@ from stallscope.cli.options import (
 @recording_argument
 @click.option("--object", "object_name", metavar="NAME", help="The lines that miss on this object.")
 @click.option("--function", metavar="FUNC", help="The objects that this function misses on.")
+@click.option(
+    "--stack-by-function", is_flag=True, help="Tell <stack> apart by the function that accesses it."
+)
+@region_option
 @machine_options
 @json_option
 @csv_option

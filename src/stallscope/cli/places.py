@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from stallscope.cli.machine_options import machine_options, show, view_of
+from stallscope.cli.machine_options import machine_options, region_option, show, view_of
 from stallscope.cli.options import (
     csv_option,
     json_option,
@@ -21,6 +21,7 @@ from stallscope.cli.options import (
 def places_command(verb: str, *, by_line: bool) -> click.Command:
     @click.command(verb, help=f"Which {verb} miss the caches, ordered by the time they cost.")
     @recording_argument
+    @region_option
     @machine_options
     @json_option
     @csv_option

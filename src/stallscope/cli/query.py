@@ -22,7 +22,8 @@ def command(
     """Ask a recording's tables in SQL.
 
     thread, module, block, operation, site, object, event and quality; with --machine also level,
-    bucket, miss, eviction and sample. RECORDING left out means the newest here.
+    bucket, miss, eviction, sample, region, region_level and miss_class. RECORDING left out means
+    the newest here.
     """
     from stallscope.analyses.query import query
     from stallscope.errors import StallscopeError
@@ -37,7 +38,7 @@ def command(
     if machine is not None:
         from stallscope import machines, results
 
-        probe = results.Probe(evictions=True)
+        probe = results.Probe(evictions=True, classify=True)
         replay = results.replay(recording, machines.load(machine), machine, probe)
         tables |= {name: replay.table(name) for name in schemas().results}
     rows: list[dict[str, Any]] = query(words[-1], tables).to_pylist()

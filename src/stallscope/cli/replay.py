@@ -7,20 +7,28 @@ from typing import Any
 
 import click
 
-from stallscope.cli.machine_options import machine_options, show, view_of
+from stallscope.cli.machine_options import machine_options, region_option, show, view_of
 from stallscope.cli.options import csv_option, json_option, limit_option, recording_argument
+from stallscope.record import PROBES
 
 
 @click.command("replay")
 @recording_argument
-@click.option("--probe", type=click.Choice(["misses", "evictions"]), default="misses")
+@click.option(
+    "--probe",
+    "probes",
+    multiple=True,
+    type=click.Choice(PROBES),
+    help="What to count on the machine [misses].",
+)
+@region_option
 @machine_options
 @json_option
 @csv_option
 @limit_option
 def command(
     recording: str | None,
-    probe: str,
+    probes: tuple[str, ...],
     as_json: bool,
     as_csv: bool,
     limit: int | None,
@@ -30,5 +38,7 @@ def command(
     from stallscope.analyses.levels import levels
     from stallscope.views.terminal.objects import show_levels
 
-    view = view_of(recording, evictions=probe == "evictions", **options)
+    view = view_of(
+        recording, evictions="evictions" in probes, classify="classify" in probes, **options
+    )
     show("replay", levels(view), show_levels, as_json, as_csv, limit)

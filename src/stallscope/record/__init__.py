@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from stallscope.recording import Recording
 
 SOURCES = ("valgrind",)
-PROBES = ("misses", "evictions")  # misses are counted whenever there is a machine
+PROBES = ("misses", "evictions", "classify")  # misses are counted whenever there is a machine
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ def record(
         trace=trace,
         machine=model,
         machine_name=machine,
-        probe=results.Probe(evictions="evictions" in probes),
+        probe=results.Probe(evictions="evictions" in probes, classify="classify" in probes),
         max_bytes=max_size,
         on_progress=on_progress or _silent,
         described={

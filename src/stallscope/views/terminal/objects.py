@@ -7,40 +7,24 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
+from stallscope.views.terminal.rows import left_out, scope, together
+from stallscope.views.terminal.rows import table as table_of
 from stallscope.views.terminal.text import amount, clean, size
 
 if TYPE_CHECKING:
     from stallscope.analyses.evictions import Evictions
     from stallscope.analyses.levels import Levels
-    from stallscope.analyses.objects import LevelRow, Objects, Places, Process
-
-
-def _table(*columns: tuple[str, bool]) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for name, is_number in columns:
-        table.add_column(name, justify="right" if is_number else "left", overflow="fold")
-    return table
+    from stallscope.analyses.objects import LevelRow, Objects, Places
 
 
 def _levels(rows: list[LevelRow], console: Console) -> None:
-    table = _table(("level", False), ("accesses", True), ("misses", True), ("hits", True))
+    table = table_of(("level", False), ("accesses", True), ("misses", True), ("hits", True))
     for row in rows:
         table.add_row(row.level, amount(row.accesses), amount(row.misses), f"{row.hit_ratio:.2%}")
     console.print(table)
     console.print()
-
-
-def _left_out(console: Console, count: int) -> None:
-    if count > 0:
-        console.print(Text(f"  … and {count:,} more (--limit 0 shows all)", style="dim"))
-
-
-def _together(processes: list[Process], console: Console) -> None:
-    if len(processes) > 1:
-        console.print(Text(f"{len(processes):,} processes together (--process PID shows one)"))
 
 
 def show_levels(result: Levels, console: Console, limit: int) -> None:
@@ -50,17 +34,20 @@ def show_levels(result: Levels, console: Console, limit: int) -> None:
             f"{amount(result.accesses)} accesses"
         )
     )
-    _together(result.processes, console)
+    together(result.processes, console)
     _levels(result.rows[: limit or None], console)
 
 
 def show_objects(result: Objects, console: Console, limit: int) -> None:
     console.print(
-        Text(f"machine {result.machine}: misses of {result.level}, latency of all levels")
+        Text(
+            f"{scope(result.machine, result.region)}: misses of {result.level}, latency of all "
+            "levels"
+        )
     )
-    _together(result.processes, console)
+    together(result.processes, console)
     _levels(result.levels, console)
-    table = _table(
+    table = table_of(
         ("latency", True),
         ("misses", True),
         ("sampled", True),
@@ -81,7 +68,7 @@ def show_objects(result: Objects, console: Console, limit: int) -> None:
             Text(label),
         )
     console.print(table)
-    _left_out(console, len(result.rows) - limit if limit else 0)
+    left_out(console, len(result.rows) - limit if limit else 0)
     console.print(
         Text(
             f"\n{amount(result.misses)} misses, {result.average_latency:.0f} cycles each on "
@@ -93,10 +80,13 @@ def show_objects(result: Objects, console: Console, limit: int) -> None:
 
 def show_places(result: Places, console: Console, limit: int) -> None:
     console.print(
-        Text(f"machine {result.machine}: misses of {result.level}, latency of all levels")
+        Text(
+            f"{scope(result.machine, result.region)}: misses of {result.level}, latency of all "
+            "levels"
+        )
     )
-    _together(result.processes, console)
-    table = _table(
+    together(result.processes, console)
+    table = table_of(
         ("latency", True),
         ("misses", True),
         ("share", True),
@@ -116,12 +106,12 @@ def show_places(result: Places, console: Console, limit: int) -> None:
             Text(clean(place)),
         )
     console.print(table)
-    _left_out(console, len(result.rows) - limit if limit else 0)
+    left_out(console, len(result.rows) - limit if limit else 0)
 
 
 def show_evictions(result: Evictions, console: Console, limit: int) -> None:
-    _together(result.processes, console)
-    table = _table(
+    together(result.processes, console)
+    table = table_of(
         ("level", False),
         ("evictions", True),
         ("of its", True),
@@ -145,4 +135,4 @@ def show_evictions(result: Evictions, console: Console, limit: int) -> None:
             Text(clean(place)),
         )
     console.print(table)
-    _left_out(console, len(result.rows) - limit if limit else 0)
+    left_out(console, len(result.rows) - limit if limit else 0)
