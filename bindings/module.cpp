@@ -11,4 +11,5 @@ NB_MODULE(_engine, m) {
   stallscope::bind_stream(m);
   stallscope::bind_code(m);
   stallscope::bind_symbols(m);
+  stallscope::bind_types(m);
 }

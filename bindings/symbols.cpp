@@ -122,6 +122,42 @@ nb::list variables(Guarded& self) {
   return rows;
 }
 
+const char* kind_of(symbols::TypeKind kind) {
+  constexpr const char* kNames[] = {"none", "scalar", "pointer", "struct", "union", "array"};
+  return kNames[static_cast<int>(kind)];
+}
+
+nb::list layouts(Guarded& self) {
+  Lock lock(self.one_at_a_time);
+  nb::list rows;
+  symbols::TypeTable* types = self.symbols->types();
+  if (types == nullptr) return rows;
+  for (symbols::TypeId id : types->all()) {
+    const symbols::Type& type = types->get(id);
+    nb::list members;
+    for (const symbols::Member& m : type.members)
+      members.append(nb::make_tuple(self.symbols->text(m.name),
+                                    self.symbols->text(types->get(m.type).name), m.offset, m.size,
+                                    m.bit_offset, m.bit_size, m.is_base));
+    rows.append(
+        nb::make_tuple(self.symbols->text(type.name), kind_of(type.kind), type.size, members));
+  }
+  return rows;
+}
+
+// By the name that layouts() gives; none when there is no such type.
+nb::object field(Guarded& self, const std::string& name, std::uint64_t offset) {
+  Lock lock(self.one_at_a_time);
+  symbols::TypeTable* types = self.symbols->types();
+  if (types == nullptr) return nb::none();
+  for (symbols::TypeId id : types->all()) {
+    if (self.symbols->text(types->get(id).name) != name) continue;
+    const symbols::Field found = types->field(id, offset);
+    return nb::make_tuple(found.path, found.offset, found.size, found.is_padding);
+  }
+  return nb::none();
+}
+
 nb::list segments(const Guarded& self) {
   nb::list rows;
   for (const symbols::Segment& s : self.symbols->facts().segments) {
@@ -160,6 +196,11 @@ void bind_symbols(nb::module_& m) {
       .def("resolve", &resolve, nb::arg("addresses"),
            "location by address; first_frame by location; function, file, line, inlined by frame; "
            "function and file index strings")
+      .def("layouts", &layouts,
+           "(name, kind, size, [(name, type, offset, size, bit_offset, bit_size, is_base)]) of "
+           "every struct, class and union that is defined under a name")
+      .def("field", &field, nb::arg("type"), nb::arg("offset"),
+           "(path, offset, size, is_padding) of what a type of layouts() has at an offset")
       .def("variables", &variables, "(name, address, size, type, file, line), by address");
 }
 

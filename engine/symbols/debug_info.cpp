@@ -13,6 +13,7 @@ namespace {
 
 constexpr int kMaxOrigins = 8;        // hops from a concrete entry to its declaration
 constexpr unsigned kMaxFields = 100;  // attributes of one abbreviation; compilers use up to 30
+constexpr std::size_t kMaxOperations = 32;  // of a variable's place; those of interest have few
 constexpr std::uint64_t kWorkPerByte = 200;
 constexpr std::uint64_t kWorkAtLeast = 2'000'000;
 
@@ -232,6 +233,41 @@ std::optional<std::uint64_t> DebugInfo::address_of_expression(Dwarf_Attribute& l
   }
   if (reader.failed() || !reader.at_end()) return {};
   return address;
+}
+
+std::optional<std::uint64_t> DebugInfo::member_offset(Dwarf_Die& entry) {
+  Dwarf_Attribute found;
+  if (!budget_.spend(1) || dwarf_attr(&entry, DW_AT_data_member_location, &found) == nullptr) {
+    return 0;
+  }
+  Dwarf_Word value = 0;
+  if (dwarf_formudata(&found, &value) == 0) return value;
+  Dwarf_Block block;
+  if (dwarf_formblock(&found, &block) != 0 || block.length < 2) return {};
+  ByteReader reader(std::span<const std::uint8_t>(block.data, block.length));
+  if (reader.u8() != DW_OP_plus_uconst) return {};
+  value = reader.uleb();
+  if (reader.failed() || !reader.at_end()) return {};
+  return value;
+}
+
+std::vector<Location> DebugInfo::locations(Dwarf_Die& entry, unsigned attribute) {
+  std::vector<Location> found;
+  Dwarf_Attribute location;
+  if (!budget_.spend(1) || dwarf_attr(&entry, attribute, &location) == nullptr) return found;
+  Dwarf_Addr base = 0;
+  Dwarf_Addr low = 0;
+  Dwarf_Addr high = 0;
+  Dwarf_Op* operations = nullptr;
+  std::size_t count = 0;
+  std::ptrdiff_t at = 0;
+  while (budget_.spend(1) &&
+         (at = dwarf_getlocations(&location, at, &base, &low, &high, &operations, &count)) > 0) {
+    if (!budget_.spend(count) || found.size() >= limits_.locals) break;
+    if (count == 0 || count > kMaxOperations || low >= high) continue;
+    found.push_back({low, high, {operations, operations + count}});
+  }
+  return found;
 }
 
 bool DebugInfo::origin(Dwarf_Die& entry, Dwarf_Die& result) {

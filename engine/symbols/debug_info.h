@@ -26,6 +26,12 @@ struct AddressRange {
   std::uint64_t high;
 };
 
+struct Location {  // of a variable, for a stretch of code
+  std::uint64_t low;
+  std::uint64_t high;
+  std::vector<Dwarf_Op> operations;
+};
+
 struct Unit {  // a compile unit
   Dwarf_Off entry;
   std::uint64_t size;  // bytes of its entries
@@ -60,6 +66,10 @@ class DebugInfo {
   bool reference(Dwarf_Die& entry, unsigned attribute, Dwarf_Die& result);
   std::vector<AddressRange> code_ranges(Dwarf_Die& entry);
   std::optional<std::uint64_t> static_address(Dwarf_Die& entry);  // of a variable; none for TLS
+  // Bytes from the start of a struct to a member; none where only the program can tell.
+  std::optional<std::uint64_t> member_offset(Dwarf_Die& entry);
+  // Where a variable is, stretch by stretch of code: expressions of at most kMaxOperations.
+  std::vector<Location> locations(Dwarf_Die& entry, unsigned attribute);
 
   // The entry that declares this one (abstract origin, specification); false at the end.
   bool origin(Dwarf_Die& entry, Dwarf_Die& result);

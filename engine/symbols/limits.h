@@ -20,9 +20,12 @@ struct Limits {
   std::uint32_t scopes = 8'000'000;      // functions and inlined calls, all units together
   std::uint32_t line_rows = 16'000'000;  // all units together
   std::uint32_t variables = 1'000'000;
-  std::uint32_t entry_depth = 200;   // nesting of debug entries
-  std::uint32_t type_depth = 24;     // pointers to arrays of pointers to …
-  std::uint32_t inline_depth = 128;  // frames at one address
+  std::uint32_t types = 1'000'000;
+  std::uint32_t members = 4'000'000;  // of all types together
+  std::uint32_t locals = 100'000;     // places of one function's variables
+  std::uint32_t entry_depth = 200;    // nesting of debug entries
+  std::uint32_t type_depth = 24;      // pointers to arrays of pointers to …
+  std::uint32_t inline_depth = 128;   // frames at one address
 };
 
 // Counts work down. Once spent it stays spent, so that every loop behind it ends at once.

@@ -26,6 +26,8 @@ class Names {
   std::string type(Dwarf_Die entry);
   // In bytes; 0 when unknown.
   std::uint64_t type_size(Dwarf_Die entry);
+  // Of an array type; 0 where unknown.
+  std::vector<std::uint64_t> dimensions(Dwarf_Die entry);
 
  private:
   Language language(Dwarf_Die entry);
@@ -45,7 +47,6 @@ class Names {
   std::string parameters(Dwarf_Die entry, unsigned depth);
   std::string named(Dwarf_Die entry, const char* keyword);
   std::string member_pointer_mark(Dwarf_Die entry);
-  std::vector<std::uint64_t> dimensions(Dwarf_Die entry);  // 0 where unknown
   std::uint64_t dimension(Dwarf_Die entry);
 
   static constexpr int kMaxTypes = 300;

@@ -135,6 +135,21 @@ Resolver::Place Resolver::place_of(std::uint64_t address) {
   return place;
 }
 
+std::optional<Dwarf_Off> Resolver::function_entry(std::uint64_t address) {
+  if (!units_indexed_) index_units();
+  const std::uint32_t number = units_.find(address);
+  if (number == kNothing) return {};
+  const UnitIndex& index = unit(number).index;
+  std::uint32_t at = index.scope_at(address);
+  if (at == kNothing) return {};
+  for (std::uint32_t depth = 0; depth < limits_.inline_depth; ++depth) {
+    const Scope& scope = index.scopes()[at];
+    if (scope.parent == kNothing) return scope.entry;
+    at = scope.parent;
+  }
+  return {};
+}
+
 LocationId Resolver::locate(std::uint64_t address) {
   Place place = place_of(address);
   if (place == Place{}) return kUnknownLocation;

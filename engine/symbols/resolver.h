@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <unordered_map>
 #include <vector>
@@ -27,6 +28,8 @@ class Resolver {
   std::span<const Frame> frames(LocationId location) const;
   std::size_t locations() const { return first_frame_.size() - 1; }
   std::string shortfall() const;
+  // The function, not an inlined one, whose code lies at the address.
+  std::optional<Dwarf_Off> function_entry(std::uint64_t address);
 
  private:
   struct Place {  // what makes two addresses the same location

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "symbols/symbols.h"
 
+#include <algorithm>
 #include <optional>
 
 #include "symbols/debug_files.h"
@@ -27,6 +28,7 @@ struct Symbols::Parts {
   std::unique_ptr<Image> alternate;  // supplementary file of dwz, or null
   std::unique_ptr<DebugInfo> info;   // or null
   std::unique_ptr<Names> names;      // with info
+  std::unique_ptr<TypeTable> types;  // with info
   std::unique_ptr<SymbolTable> symbols;
   std::unique_ptr<Resolver> resolver;
   std::optional<std::vector<Variable>> variables;
@@ -74,7 +76,11 @@ Result<std::unique_ptr<Symbols>> Symbols::make(std::unique_ptr<Image> image, Ope
   }
   parts->alternate = files.alternate_of(*with_dwarf);
   parts->info = DebugInfo::open(*with_dwarf, parts->alternate.get(), parts->limits);
-  if (parts->info) parts->names = std::make_unique<Names>(*parts->info);
+  if (parts->info) {
+    parts->names = std::make_unique<Names>(*parts->info);
+    parts->types =
+        std::make_unique<TypeTable>(*parts->info, *parts->names, *parts->strings, parts->limits);
+  }
   auto* borrowed = parts.get();
   parts->resolver = std::make_unique<Resolver>(
       parts->info.get(), parts->names.get(),
@@ -117,11 +123,45 @@ std::vector<Frame> Symbols::frames_at(std::uint64_t address) {
 
 const std::vector<Variable>& Symbols::variables() {
   if (!parts_->variables) {
-    parts_->variables = VariableReader(parts_->info.get(), parts_->names.get(),
+    parts_->variables = VariableReader(parts_->info.get(), parts_->names.get(), parts_->types.get(),
                                        parts_->symbol_table(), *parts_->strings, parts_->limits)
                             .read();
   }
   return *parts_->variables;
+}
+
+const Variable* Symbols::variable_at(std::uint64_t address) {
+  const auto& all = variables();
+  auto after = std::upper_bound(
+      all.begin(), all.end(), address,
+      [](std::uint64_t wanted, const Variable& one) { return wanted < one.address; });
+  if (after == all.begin()) return nullptr;
+  const Variable& found = *(after - 1);
+  return address - found.address < std::max<std::uint64_t>(found.size, 1) ? &found : nullptr;
+}
+
+TypeTable* Symbols::types() { return parts_->types.get(); }
+
+std::optional<Function> Symbols::function_at(std::uint64_t address) {
+  if (!parts_->info) return {};
+  auto entry = parts_->resolver->function_entry(address);
+  Dwarf_Die found;
+  if (!entry || !parts_->info->entry_at(*entry, found)) return {};
+  return LocalReader(*parts_->info, *parts_->types, parts_->limits).read(found);
+}
+
+std::span<const std::uint8_t> Symbols::code_from(std::uint64_t address) const {
+  const auto bytes = parts_->image->bytes();
+  // A debug file that stands in for the program has the headers but not the contents.
+  if (parts_->image->section(".text").empty()) return {};
+  for (const Segment& s : parts_->image->facts().segments) {
+    if (!s.executable || address < s.address || address - s.address >= s.file_size) continue;
+    const std::uint64_t inside = address - s.address;
+    if (s.offset > bytes.size() || inside >= bytes.size() - s.offset) return {};
+    const std::uint64_t left = std::min(s.file_size - inside, bytes.size() - s.offset - inside);
+    return bytes.subspan(s.offset + inside, left);
+  }
+  return {};
 }
 
 }  // namespace stallscope::symbols

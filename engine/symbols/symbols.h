@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <unordered_map>
@@ -14,7 +15,9 @@
 #include "base/result.h"
 #include "symbols/image.h"
 #include "symbols/limits.h"
+#include "symbols/locals.h"
 #include "symbols/string_table.h"
+#include "symbols/types.h"
 
 namespace stallscope::symbols {
 
@@ -32,6 +35,7 @@ struct Variable {
   std::uint32_t line = 0;
   std::uint64_t address = 0;
   std::uint64_t size = 0;  // 0: unknown
+  TypeId type_id = kNoType;
 };
 
 // Index of a chain of frames; addresses with equal frames share one.
@@ -75,6 +79,17 @@ class Symbols {
   // Global and static variables, by address, each address once. Thread-local ones have no address
   // in the file and are left out. Read at the first call and kept.
   const std::vector<Variable>& variables();
+
+  // The variable that holds the address, or null.
+  const Variable* variable_at(std::uint64_t address);
+
+  // The types of its debug information; null when it has none.
+  TypeTable* types();
+  // The function whose code lies at the address, with its variables; nothing when it has no debug
+  // information. Read anew at each call.
+  std::optional<Function> function_at(std::uint64_t address);
+  // The file's bytes of loaded code from the address to the end of its segment.
+  std::span<const std::uint8_t> code_from(std::uint64_t address) const;
 
   const StringTable& strings() const;
   std::string_view text(StringId id) const { return strings().text(id); }

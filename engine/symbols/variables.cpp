@@ -72,12 +72,12 @@ void VariableReader::add(Dwarf_Die& entry, bool is_outermost) {
   if (variable.name == kNoString) return;
   Dwarf_Die type;
   if (info_->inherited_reference(entry, DW_AT_type, type)) {
-    variable.type = type_name(type);
+    set_type(type, variable);
     variable.size = names_->type_size(type);
     // A definition completes what its declaration left open: extern int table[].
     Dwarf_Die own;
     if (variable.size == 0 && info_->reference(entry, DW_AT_type, own) && own.addr != type.addr) {
-      variable.type = type_name(own);
+      set_type(own, variable);
       variable.size = names_->type_size(own);
     }
   }
@@ -96,10 +96,11 @@ StringId VariableReader::name_of(Dwarf_Die& entry, std::uint64_t address, bool i
   return strings_.id(names_->variable(entry, is_outermost));
 }
 
-StringId VariableReader::type_name(Dwarf_Die entry) {
-  auto [known, is_new] = type_names_.try_emplace(entry.addr, kNoString);
-  if (is_new) known->second = strings_.id(names_->type(entry));
-  return known->second;
+void VariableReader::set_type(Dwarf_Die entry, Variable& variable) {
+  auto [known, is_new] = known_types_.try_emplace(entry.addr, KnownType{kNoString, kNoType});
+  if (is_new) known->second = {strings_.id(names_->type(entry)), types_->of(entry)};
+  variable.type = known->second.name;
+  variable.type_id = known->second.id;
 }
 
 // Line and file can stand in different entries: a definition in the file of its declaration

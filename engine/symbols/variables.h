@@ -14,10 +14,15 @@ namespace stallscope::symbols {
 
 class VariableReader {
  public:
-  // `info` and `names` are null for a file without DWARF.
-  VariableReader(DebugInfo* info, Names* names, const SymbolTable& symbols, StringTable& strings,
-                 const Limits& limits)
-      : info_(info), names_(names), symbols_(symbols), strings_(strings), limits_(limits) {}
+  // `info`, `names` and `types` are null for a file without DWARF.
+  VariableReader(DebugInfo* info, Names* names, TypeTable* types, const SymbolTable& symbols,
+                 StringTable& strings, const Limits& limits)
+      : info_(info),
+        names_(names),
+        types_(types),
+        symbols_(symbols),
+        strings_(strings),
+        limits_(limits) {}
 
   std::vector<Variable> read();
 
@@ -27,16 +32,21 @@ class VariableReader {
   void declared_at(Dwarf_Die entry, Variable& variable);
   void add_symbols();
   StringId name_of(Dwarf_Die& entry, std::uint64_t address, bool is_outermost);
-  StringId type_name(Dwarf_Die entry);
+  void set_type(Dwarf_Die entry, Variable& variable);
 
   DebugInfo* info_;
   Names* names_;
+  TypeTable* types_;
   const SymbolTable& symbols_;
   StringTable& strings_;
   const Limits& limits_;
   std::unordered_map<std::uint64_t, std::size_t> by_address_;
-  std::unordered_map<const void*, LineTable> files_;      // by unit
-  std::unordered_map<const void*, StringId> type_names_;  // by entry
+  std::unordered_map<const void*, LineTable> files_;  // by unit
+  struct KnownType {
+    StringId name;
+    TypeId id;
+  };
+  std::unordered_map<const void*, KnownType> known_types_;  // by entry
   std::vector<Variable> variables_;
 };
 

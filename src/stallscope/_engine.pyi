@@ -11,6 +11,28 @@ class Symbols:
     def __init__(self, path: str, debug_folders: Sequence[str] = ...) -> None: ...
     def __getattr__(self, name: str) -> Any: ...
 
+class Guess:
+    name: str
+    size: int
+    element_size: int
+    confidence: float
+    voted: float
+    is_allocated: bool
+
+class Types:
+    def __init__(
+        self,
+        modules: Sequence[tuple[str, bytes, int, int, int]],
+        debug_folders: Sequence[str] = ...,
+    ) -> None: ...
+    def infer(
+        self, uses: Sequence[tuple[int, bool, int, int]], calls: Sequence[int], largest: int
+    ) -> Guess | None: ...
+    def variable(self, address: int) -> Guess | None: ...
+    def fields(
+        self, guess: Guess, offsets: Sequence[int]
+    ) -> list[tuple[str, int, int, str]]: ...
+
 class Target:
     def life(self) -> dict[str, Any]: ...
     def tables(

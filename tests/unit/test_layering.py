@@ -26,10 +26,11 @@ ENGINE = {
     "stream": {"base"},
     "code": {"base"},
     "symbols": {"base"},
+    "types": {"base", "code", "symbols"},
     "machine": {"base"},
     "probes": {"base", "machine"},
     "target": {"base", "stream", "symbols"},
-    "session": {"base", "stream", "symbols", "machine", "probes", "target", "code"},
+    "session": {"base", "stream", "symbols", "machine", "probes", "target", "code", "types"},
 }
 
 
