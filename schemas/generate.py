@@ -133,7 +133,7 @@ def cpp_header() -> str:
     ]
     parts += [cpp_choice(choice) for choice in records.CHOICES]
     parts.append(cpp_record_names())
-    parts += [cpp_table(table) for table in (*tables.TABLES, *tables.RESULTS)]
+    parts += [cpp_table(table) for table in (*tables.TABLES, *tables.RESULTS, *tables.ON_REQUEST)]
     parts.append("}  // namespace stallscope\n")
     return "\n".join(parts)
 
@@ -166,6 +166,7 @@ def schemas_json() -> str:
         },
         "tables": _described(tables.TABLES),
         "results": _described(tables.RESULTS),
+        "on_request": _described(tables.ON_REQUEST),
     }
     return json.dumps(document, indent=1, ensure_ascii=False) + "\n"
 
@@ -176,7 +177,7 @@ def tables_page() -> str:
         "# The tables of a recording\n\nMade by `make docs` from `schemas/tables.py`. Times are "
         "instructions that the process had executed.\n"
     ]
-    for table in (*tables.TABLES, *tables.RESULTS):
+    for table in (*tables.TABLES, *tables.RESULTS, *tables.ON_REQUEST):
         rows = "".join(
             f"| `{c.name}` | {c.type} | {c.meaning}{f' ({c.unit})' if c.unit else ''} |\n"
             for c in table.columns

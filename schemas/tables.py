@@ -243,6 +243,21 @@ MISS_CLASS = Table(
         Column("conflict", "u64", "a fully associative cache of the size hits"),
     ),
 )
+TYPE = Table(
+    "type",
+    "what the blocks of a stat bucket hold, as far as debug information tells",
+    (
+        Column("bucket", "u32", "number"),
+        Column("type", "string", "of a block, or of the elements that it is an array of"),
+        Column("size", "u64", "of the type; 0 when unknown", "bytes"),
+        Column("element_size", "u64", "after which its parts repeat; 0: it has none", "bytes"),
+        Column("confidence", "f64", "share of the votes that it got"),
+        Column("voted", "f64", "share of the accesses whose pointer is known"),
+        Column("source", "string", "accesses, or allocation when no access is known"),
+    ),
+)
 TABLES = (THREAD, MODULE, BLOCK, OPERATION, SITE, OBJECT, EVENT, QUALITY)
 # Made by a replay through a machine, kept below results/.
 RESULTS = (LEVEL, BUCKET, MISS, EVICTION, SAMPLE, REGION, REGION_LEVEL, MISS_CLASS, RESIDENT)
+# Made and kept when somebody asks for them.
+ON_REQUEST = (TYPE,)

@@ -53,12 +53,12 @@ TypeTable::TypeTable(DebugInfo& info, Names& names, StringTable& strings, const 
   slots_.front()->is_read = true;
 }
 
-// To the type that says what lies in memory; `alias` becomes the last typedef on the way.
+// To the type that says what lies in memory; `alias` becomes the first typedef on the way.
 bool TypeTable::see_through(Dwarf_Die& entry, Dwarf_Die& alias) {
   for (std::uint32_t depth = 0; depth < limits_.type_depth; ++depth) {
     switch (dwarf_tag(&entry)) {
       case DW_TAG_typedef:
-        alias = entry;
+        if (alias.addr == nullptr) alias = entry;
         break;
       case DW_TAG_const_type:
       case DW_TAG_volatile_type:

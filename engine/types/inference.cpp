@@ -174,19 +174,28 @@ Guess Inference::infer(const Blocks& blocks) {
   tally.drop_bytes();
   std::uint64_t votes = 0;
   for (const Candidate& one : tally.candidates) votes += one.votes;
+  const auto with_parts = [&](const Candidate& one) {
+    std::uint64_t own = one.votes;
+    for (const Candidate& part : tally.candidates)
+      if (&part != &one && one.contains(part)) own += part.votes;
+    return own;
+  };
   const Candidate* best = nullptr;
   std::uint64_t most = 0;
   for (const Candidate& one : tally.candidates) {
-    std::uint64_t own = one.votes;
-    if (static_cast<double>(own) >= kLeastShare * static_cast<double>(votes))
-      for (const Candidate& part : tally.candidates)
-        if (&part != &one && one.symbols->types()->contains(one.type, part.name, part.size))
-          own += part.votes;
+    const bool counts = static_cast<double>(one.votes) >= kLeastShare * static_cast<double>(votes);
+    const std::uint64_t own = counts ? with_parts(one) : one.votes;
     if (best == nullptr || own > most || (own == most && one.size > best->size)) {
       best = &one;
       most = own;
     }
   }
+  // A class around nothing but this one is what the program calls it.
+  for (const Candidate& one : tally.candidates)
+    if (best != nullptr && one.size == best->size && one.contains(*best)) {
+      best = &one;
+      most = with_parts(one);
+    }
   if (best == nullptr) return {};
   const double all = static_cast<double>(std::max<std::uint64_t>(tally.all, 1));
   return {best->symbols, best->type, static_cast<double>(most) / static_cast<double>(votes),

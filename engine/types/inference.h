@@ -71,6 +71,10 @@ class Inference {
     std::string_view name;
     std::uint64_t size;
     std::uint64_t votes = 0;
+
+    bool contains(const Candidate& part) const {
+      return symbols->types()->contains(type, part.name, part.size);
+    }
   };
   struct Tally;
 

@@ -85,6 +85,10 @@ class Replay:
         self.result = msgspec.json.decode((folder / NAME).read_bytes(), type=Result)
 
     def table(self, name: str) -> pa.Table:
+        if name == "type":
+            from stallscope import types
+
+            return types.table(self)
         path = self.folder / f"{name}.parquet"
         if meta.digest(path) != self.result.files[path.name]:
             raise StallscopeError(f"{path} is damaged", "its checksum does not fit", "delete it")

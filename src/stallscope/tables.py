@@ -40,9 +40,10 @@ class Schemas(msgspec.Struct, frozen=True):
     choices: dict[str, dict[str, int]]
     tables: dict[str, Table]  # of every recording
     results: dict[str, Table]  # of a replay through a machine
+    on_request: dict[str, Table]  # made and kept when somebody asks
 
     def table(self, name: str) -> Table:
-        return self.tables[name] if name in self.tables else self.results[name]
+        return (self.tables | self.results | self.on_request)[name]
 
 
 @functools.cache

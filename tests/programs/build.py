@@ -32,7 +32,7 @@ PROGRAMS: dict[str, Program] = {
             *("fault_address",),
             *("howto_marks", "regions"),
             *("io", "jit", "killed", "longjmp", "mmaps", "signals", "skip", "spawn", "spin"),
-            *("two_arrays", "vfork_exec"),
+            *("two_arrays", "typed", "vfork_exec"),
         )
     },
     "allocators": Program(flags=("-fno-builtin",)),
@@ -57,6 +57,7 @@ PROGRAMS: dict[str, Program] = {
     "marks": Program(libraries=("-pthread",)),
     "marks_cxx": Program("marks_cxx.cpp", ("-std=c++11",)),
     "threads200": Program(libraries=("-pthread",)),
+    "typed_cxx": Program("typed_cxx.cpp", ("-std=c++17",)),
 }
 
 

@@ -24,6 +24,22 @@ class Variable(NamedTuple):
     line: int
 
 
+class Member(NamedTuple):
+    name: str
+    offset: int
+    size: int
+    bit_offset: int
+    bit_size: int
+
+
+class Layout(NamedTuple):
+    size: int
+    members: list[Member]
+
+
+COMPOSITES = ("DW_TAG_structure_type", "DW_TAG_class_type", "DW_TAG_union_type")
+
+
 class Row(NamedTuple):
     address: int
     line: int
@@ -173,3 +189,67 @@ class Oracle:
             for child in entry.iter_children():
                 count *= child.attributes["DW_AT_upper_bound"].value + 1
         return count * self.size_of(entry.get_DIE_from_attribute("DW_AT_type"))
+
+    def layouts(self) -> dict[str, Layout]:
+        """Every struct, class and union with a name, by its plain name."""
+        found = {}
+        for unit in self.dwarf.iter_CUs():
+            for entry in unit.iter_DIEs():
+                if entry.tag not in COMPOSITES or "DW_AT_declaration" in entry.attributes:
+                    continue
+                if "DW_AT_name" in entry.attributes:
+                    found[entry.attributes["DW_AT_name"].value.decode()] = self.layout(entry)
+        return found
+
+    def layout(self, entry: Any) -> Layout:
+        members = [self.member(c) for c in entry.iter_children() if self.is_member(c)]
+        size = entry.attributes["DW_AT_byte_size"].value
+        is_union = entry.tag == "DW_TAG_union_type"
+        return Layout(size, members if is_union else sorted(members, key=lambda m: m.offset))
+
+    def is_member(self, entry: Any) -> bool:
+        attributes = entry.attributes
+        if "DW_AT_external" in attributes or "DW_AT_declaration" in attributes:
+            return False
+        if entry.tag == "DW_TAG_inheritance":
+            return "DW_AT_virtuality" not in attributes
+        return bool(entry.tag == "DW_TAG_member")
+
+    def member(self, entry: Any) -> Member:
+        attributes = entry.attributes
+        name = attributes["DW_AT_name"].value.decode() if "DW_AT_name" in attributes else ""
+        offset = 0
+        if "DW_AT_data_member_location" in attributes:
+            offset = self.constant(attributes["DW_AT_data_member_location"].value)
+        size = self.whole_size(entry.get_DIE_from_attribute("DW_AT_type"))
+        if "DW_AT_bit_size" not in attributes:
+            return Member(name, offset, size, 0, 0)
+        bits = attributes["DW_AT_bit_size"].value
+        if "DW_AT_data_bit_offset" in attributes:
+            first = attributes["DW_AT_data_bit_offset"].value
+        else:
+            unit = attributes["DW_AT_byte_size"].value if "DW_AT_byte_size" in attributes else size
+            first = 8 * offset + 8 * unit - attributes["DW_AT_bit_offset"].value - bits
+        last = first + bits - 1
+        return Member(name, first // 8, last // 8 - first // 8 + 1, first % 8, bits)
+
+    def constant(self, value: Any) -> int:
+        """A number, or DW_OP_plus_uconst and one, as DWARF 2 has it."""
+        if isinstance(value, int):
+            return value
+        assert value[0] == 0x23
+        return sum((byte & 0x7F) << 7 * i for i, byte in enumerate(value[1:]))
+
+    def whole_size(self, entry: Any) -> int:
+        """As size_of, also of pointers without a size and arrays without an end."""
+        if "DW_AT_byte_size" in entry.attributes:
+            return int(entry.attributes["DW_AT_byte_size"].value)
+        if entry.tag in ("DW_TAG_pointer_type", "DW_TAG_reference_type"):
+            return 8
+        count = 1
+        if entry.tag == "DW_TAG_array_type":
+            for child in entry.iter_children():
+                upper = child.attributes.get("DW_AT_upper_bound")
+                exact = child.attributes.get("DW_AT_count")
+                count *= exact.value if exact else upper.value + 1 if upper else 0
+        return count * self.whole_size(entry.get_DIE_from_attribute("DW_AT_type"))

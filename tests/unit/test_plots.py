@@ -42,6 +42,7 @@ def object_row(name: str, misses: int, of: int, kind: str = "heap") -> ObjectRow
         object=name,
         kind=kind,
         type="",
+        type_confidence=None,
         site=1,
         blocks=2,
         bytes=64,

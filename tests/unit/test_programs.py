@@ -69,6 +69,8 @@ EXPECTED: dict[str, tuple[int, str]] = {
     "spawn": (0, "one\ntwo\nfailures=0"),
     "threads200": (0, "threads=200 sum=104755200"),
     "two_arrays": (0, "sum=80000 child=0"),
+    "typed": (0, "named=0 weight=3996000 used=8000 sum=131967952"),
+    "typed_cxx": (0, "mass=19000 sum=24000 speed=0 area=144000"),
     "vfork_exec": (0, "hello from vfork\nfirst=0 second=42"),
 }
 # These take input or print what depends on it; each has a test of its own below.

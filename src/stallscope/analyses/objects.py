@@ -45,7 +45,8 @@ class LevelRow:
 class ObjectRow:
     object: str
     kind: str
-    type: str
+    type: str  # declared, or of heap blocks guessed from the code that uses them
+    type_confidence: float | None  # 1 when it is declared; None: no type is known
     site: int | None
     blocks: int
     bytes: int
@@ -93,7 +94,8 @@ class Objects:
         shown, left = _first(self.rows, most, least)
         if not left:
             return shown, None
-        rest = added_up(left, object=f"{len(left):,} others", kind="others", type="", site=None)
+        words = {"kind": "others", "type": "", "type_confidence": None, "site": None}
+        rest = added_up(left, object=f"{len(left):,} others", **words)
         return shown, replace(rest, latency_per_miss=_ratio(rest.latency, rest.misses))
 
 
@@ -375,6 +377,7 @@ def _total(groups: Iterable[Sums]) -> Sums:
 
 def _bucket_facts(view: MissView) -> dict[tuple[str, str], dict[str, Any]]:
     facts: dict[tuple[str, str], dict[str, Any]] = {}
+    guessed = {row["bucket"]: row for row in view.replay.table("type").to_pylist()}
     of_one = len(view.replay.images) == 1  # else its number says nothing
     for number, row in enumerate(view.buckets):
         key = (view.name(number), row["kind"])
@@ -382,11 +385,17 @@ def _bucket_facts(view: MissView) -> dict[tuple[str, str], dict[str, Any]]:
             key,
             {
                 "type": row["type"],
+                "type_confidence": 1.0 if row["type"] else None,
                 "site": row["site"] if of_one else None,
                 "blocks": 0,
                 "bytes": 0,
             },
         )
+        # Where paths that differ further out have one name, their blocks are of one type, or the
+        # surest guess is shown.
+        if number in guessed and guessed[number]["confidence"] > (known["type_confidence"] or 0):
+            known["type"] = guessed[number]["type"]
+            known["type_confidence"] = guessed[number]["confidence"]
         known["blocks"] += row["blocks"]
         known["bytes"] += row["bytes"]
     return facts

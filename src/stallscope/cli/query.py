@@ -22,8 +22,8 @@ def command(
     """Ask a recording's tables in SQL.
 
     thread, module, block, operation, site, object, event and quality; with --machine also level,
-    bucket, miss, eviction, sample, region, region_level and miss_class. RECORDING left out means
-    the newest here.
+    bucket, miss, eviction, sample, region, region_level, miss_class and type. RECORDING left out
+    means the newest here.
     """
     from stallscope.analyses.query import query
     from stallscope.errors import StallscopeError
@@ -40,7 +40,7 @@ def command(
 
         probe = results.Probe(evictions=True, classify=True)
         replay = results.replay(recording, machines.load(machine), machine, probe)
-        tables |= {name: replay.table(name) for name in schemas().results}
+        tables |= {name: replay.table(name) for name in (*schemas().results, "type")}
     rows: list[dict[str, Any]] = query(words[-1], tables).to_pylist()
     if as_json:
         document.print_json("query", {"rows": rows[: limit or None]})

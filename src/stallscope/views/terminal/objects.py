@@ -16,7 +16,7 @@ from stallscope.views.terminal.text import amount, clean, size
 if TYPE_CHECKING:
     from stallscope.analyses.evictions import Evictions
     from stallscope.analyses.levels import Levels
-    from stallscope.analyses.objects import LevelRow, Objects, Places
+    from stallscope.analyses.objects import LevelRow, ObjectRow, Objects, Places
 
 
 def _levels(rows: list[LevelRow], console: Console) -> None:
@@ -38,6 +38,14 @@ def show_levels(result: Levels, console: Console, limit: int) -> None:
     _levels(result.rows[: limit or None], console)
 
 
+def _type(row: ObjectRow) -> str:
+    """Declared, or guessed and so with how sure that is, where it is not quite."""
+    if not row.type:
+        return ""
+    sure = row.type_confidence is None or row.type_confidence > 0.995
+    return f"  {clean(row.type)}" + ("" if sure else f" ({row.type_confidence:.0%})")
+
+
 def show_objects(result: Objects, console: Console, limit: int) -> None:
     console.print(
         Text(
@@ -57,7 +65,7 @@ def show_objects(result: Objects, console: Console, limit: int) -> None:
         ("object", False),
     )
     for row in result.rows[: limit or None]:
-        label = clean(row.object) + (f"  {clean(row.type)}" if row.type else "")
+        label = clean(row.object) + _type(row)
         table.add_row(
             f"{row.latency_share:.1%}",
             f"{row.share:.1%}",
