@@ -83,11 +83,11 @@ def test_blocks_of_the_workloads_have_the_types_of_their_sources(
 
 
 C_TYPES = {
-    "struct particle *all = take": "struct particle",
-    "cell *fresh = (cell *)take": "struct cell",
-    "struct buffer *buffer = malloc": "struct buffer",
+    "all = take(": "struct particle",
+    "fresh = (cell*)take": "struct cell",
+    "buffer = malloc(": "struct buffer",
     "rows[i] = calloc": "double",
-    "char *bytes = malloc": "char",
+    "bytes = malloc(": "char",
 }
 
 
@@ -111,7 +111,7 @@ def test_blocks_have_their_types_however_a_program_was_built(
 
 
 CXX_TYPES = {
-    "Body *body = new Body": "world::Body",
+    "body = new Body": "world::Body",
     "new world::Counted[kCount]": "world::Counted",
     "std::vector<world::Body> bodies": "world::Body",
     "tree[i * 7919": "std::_Rb_tree_node<std::pair<int const, world::Body> >",
