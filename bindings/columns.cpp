@@ -23,8 +23,11 @@ nb::bytes valid_bits(const Column& column, std::uint64_t none) {
   else if (column.itemsize() == 4)
     set_bits(static_cast<const std::uint32_t*>(column.data()), column.size(),
              static_cast<std::uint32_t>(none), bits.data());
+  else if (column.itemsize() == 1)
+    set_bits(static_cast<const std::uint8_t*>(column.data()), column.size(),
+             static_cast<std::uint8_t>(none), bits.data());
   else
-    throw nb::value_error("only columns of 4 or 8 bytes have a value that means none");
+    throw nb::value_error("only columns of 1, 4 or 8 bytes have a value that means none");
   return nb::bytes(bits.data(), bits.size());
 }
 

@@ -17,6 +17,12 @@ inline session::SimulationOptions simulation_options_of(const nanobind::dict& fr
   options.event = nb::cast<std::int32_t>(from["event"]);
   options.period = nb::cast<std::uint64_t>(from["period"]);
   options.seed = nb::cast<std::uint64_t>(from["seed"]);
+  options.event_code = nb::cast<bool>(from["event_code"]);
+  options.min_latency = nb::cast<std::uint32_t>(from["min_latency"]);
+  options.tagged = nb::cast<bool>(from["tagged"]);
+  options.handler_cost = nb::cast<std::uint64_t>(from["handler_cost"]);
+  options.perturb = nb::cast<bool>(from["perturb"]);
+  options.budget = nb::cast<double>(from["budget"]);
   return options;
 }
 
@@ -28,6 +34,7 @@ inline nanobind::dict simulation_of(session::SimulationTables made, std::uint64_
   add_table(tables, std::move(made.bucket));
   add_table(tables, std::move(made.miss));
   add_table(tables, std::move(made.eviction));
+  add_table(tables, std::move(made.code_miss));
   add_table(tables, std::move(made.sample));
   add_table(tables, std::move(made.region));
   add_table(tables, std::move(made.region_level));
@@ -40,6 +47,12 @@ inline nanobind::dict simulation_of(session::SimulationTables made, std::uint64_
   result["sample_period"] = made.sample_period;
   result["sample_events"] = made.sample_events;
   result["sample_level"] = made.sample_level;
+  result["sample_code"] = made.sample_code;
+  result["interrupts"] = made.interrupts;
+  result["program_cycles"] = made.program_cycles;
+  result["handler_cycles"] = made.handler_cycles;
+  result["loads"] = made.loads;
+  result["tags"] = made.tags;
   return result;
 }
 

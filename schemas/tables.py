@@ -144,6 +144,8 @@ LEVEL = Table(
         Column("misses", "u64", "look-ups that found nothing"),
         Column("evictions", "u64", "lines or pages thrown out"),
         Column("latency", "u64", "cycles that a hit takes", "cycles"),
+        Column("handler_misses", "u64", "of the sampling handler, in none of the other counts"),
+        Column("undisturbed_misses", "u64", "misses if the sampling handler touched no cache"),
     ),
 )
 BUCKET = Table(
@@ -151,7 +153,7 @@ BUCKET = Table(
     "stat buckets: what misses are counted by",
     (
         Column("bucket", "u32", "number; 0 is what lies in no known object"),
-        Column("kind", "string", "heap, global, stack, mapping, named or unknown"),
+        Column("kind", "string", "heap, global, stack, mapping, named, handler or unknown"),
         Column("name", "string", "variable, file or given name; empty for heap blocks"),
         Column("type", "string", "declared type; empty when unknown"),
         Column("site", "u32", "allocation path of heap blocks", none=NONE32),
@@ -183,15 +185,32 @@ EVICTION = Table(
         Column("count", "u64", "how often"),
     ),
 )
+CODE_MISS = Table(
+    "code_miss",
+    "misses of instruction fetches by level and place; empty unless they are the event",
+    (
+        Column("level", "u8", "level that was missed"),
+        Column("region", "u32", "innermost region that the program was in; 0 for none"),
+        Column("block", "u32", "block being fetched"),
+        Column("address", "u64", "of its first instruction in the missing line", "bytes"),
+        Column("operation", "u32", "nearest on that straight stretch of code", none=NONE32),
+        Column("misses", "u64", "how often"),
+        Column("latency", "u64", "of those for which this was the last level missed", "cycles"),
+    ),
+)
 SAMPLE = Table(
     "sample",
-    "samples of one event, as a PMU would take them; each stands for `period` events",
+    "samples of one event, as a PMU would take them",
     (
-        Column("bucket", "u32", "what was accessed"),
+        Column("bucket", "u32", "what was accessed; null for an instruction", none=NONE32),
         Column("victim", "u32", "bucket of the line thrown out; null when none was", none=NONE32),
-        Column("operation", "u32", "by which memory operation"),
+        Column("operation", "u32", "by which memory operation; null for one", none=NONE32),
+        Column("block", "u32", "whose instructions were fetched; null for data", none=NONE32),
         Column("latency", "u32", "of the access", "cycles"),
         Column("region", "u32", "innermost region that the program was in; 0 for none"),
+        Column("address", "u64", "that missed, of data or of an instruction", "bytes"),
+        Column("served", "u8", "level that had it; null for memory", none=0xFF),
+        Column("weight", "u64", "events it stands for: the period when it was taken"),
     ),
 )
 REGION = Table(
@@ -258,6 +277,17 @@ TYPE = Table(
 )
 TABLES = (THREAD, MODULE, BLOCK, OPERATION, SITE, OBJECT, EVENT, QUALITY)
 # Made by a replay through a machine, kept below results/.
-RESULTS = (LEVEL, BUCKET, MISS, EVICTION, SAMPLE, REGION, REGION_LEVEL, MISS_CLASS, RESIDENT)
+RESULTS = (
+    LEVEL,
+    BUCKET,
+    MISS,
+    EVICTION,
+    CODE_MISS,
+    SAMPLE,
+    REGION,
+    REGION_LEVEL,
+    MISS_CLASS,
+    RESIDENT,
+)
 # Made and kept when somebody asks for them.
 ON_REQUEST = (TYPE,)

@@ -81,6 +81,7 @@ void Buckets::place(ObjectMap& where, std::string_view kind, std::string_view na
   ++buckets_[bucket].blocks;
   buckets_[bucket].bytes += size;
   change(address, size, [&] { where.insert(address, size, bucket); });
+  ++placed_;
 }
 
 void Buckets::give_name(std::string_view name, std::uint64_t address, std::uint64_t size) {

@@ -74,6 +74,9 @@ class Buckets {
     split_layer(0, start, size, visit);
   }
 
+  // Ranges of memory that are known now: heap blocks, and everything that was ever placed.
+  std::uint64_t ranges() const { return live_.size() + placed_; }
+
   void fill(BucketTable& table) const;
   std::size_t count() const { return buckets_.size(); }
   // At most one, which outlives the changes.
@@ -124,6 +127,7 @@ class Buckets {
   std::vector<BucketId> by_site_;
   std::unordered_map<std::string, BucketId> by_name_;  // kind, zero, name
   std::unordered_map<std::uint64_t, Live> live_;       // heap blocks by address
+  std::uint64_t placed_ = 0;
   Names given_;
   std::uint64_t released_address_ = 0;
   Live released_{};                                // the block released last

@@ -3,6 +3,7 @@
 
 #include <bit>
 
+#include "session/pmu.h"
 #include "stream/record.h"
 
 namespace stallscope::session {
@@ -35,6 +36,22 @@ const char* holds_name(machine::Holds holds) {
 constexpr machine::AccessKind kKindOf[] = {machine::AccessKind::load, machine::AccessKind::store,
                                            machine::AccessKind::modify};
 
+// The event's level must be there, and be on the way of what is asked for.
+Status check_event(const machine::MachineConfig& config, const SimulationOptions& options) {
+  const std::size_t caches = config.caches.size(), levels = caches + config.tlbs.size();
+  if (options.event < 0 && !options.event_code) return Done{};
+  const auto level = static_cast<std::size_t>(options.event);
+  if (options.event < 0 || level >= levels)
+    return Error{"the machine has no such level", "", "an event that the machine has"};
+  const machine::Holds holds =
+      level < caches ? config.caches[level].holds : config.tlbs[level - caches].holds;
+  if (options.event_code ? !machine::on_fetch_path(holds) : !machine::on_data_path(holds))
+    return Error{"the level never sees what is to be counted", "", "another event"};
+  if (options.event_code && options.tagged)
+    return Error{"only loads can be tagged, no instruction fetches", "", "counter sampling"};
+  return Done{};
+}
+
 }  // namespace
 
 void Simulation::Probe::on_miss(const machine::Miss& miss) {
@@ -47,15 +64,22 @@ void Simulation::Probe::on_translation_miss(const machine::TranslationMiss& miss
 }
 
 void Simulation::Probe::on_access_done(const machine::Served& served) {
+  const std::uint32_t of_caches = missed & ((1u << caches) - 1);
+  latency = served.latency;
+  waited += of_caches ? served.latency : served.translation;
+  if (served.latency < min_latency) {
+    victims.clear();
+    missed = 0;
+    return;
+  }
   const probes::BucketId bucket = misses.bucket_of(served.address);
   misses.miss(bucket, operation, missed);
-  const std::uint32_t of_caches = missed & ((1u << caches) - 1);
   if (of_caches)
     misses.wait(bucket, operation, std::bit_width(of_caches) - 1,
                 served.latency - served.translation);
   if (const std::uint32_t of_tlbs = missed >> caches; of_tlbs)
     misses.wait(bucket, operation, caches + std::bit_width(of_tlbs) - 1, served.translation);
-  if (missed >> event & 1 && sampler.count()) sample(served, bucket);
+  if (missed >> event & 1 && listening && sampler.count()) sample(served, bucket);
   if (evictions)
     for (const Victim& victim : victims)
       misses.evict(victim.level, bucket_of(victim), bucket, operation);
@@ -73,7 +97,13 @@ void Simulation::Probe::sample(const machine::Served& served, probes::BucketId b
   probes::BucketId thrown_out = probes::kNoBucket;
   for (const Victim& victim : victims)
     if (victim.level == event) thrown_out = bucket_of(victim);
-  sampler.take({bucket, thrown_out, operation, served.latency});
+  sampler.take({.bucket = bucket,
+                .victim = thrown_out,
+                .operation = operation,
+                .latency = served.latency,
+                .address = served.address,
+                .served = probes::served_by(served.level, caches)});
+  interrupted = true;
 }
 
 Result<std::unique_ptr<Simulation>> Simulation::make(const machine::MachineConfig& config,
@@ -81,6 +111,9 @@ Result<std::unique_ptr<Simulation>> Simulation::make(const machine::MachineConfi
                                                      const SimulationOptions& options) {
   if (config.caches.size() + config.tlbs.size() > probes::kMaxLevels)
     return Error{"the machine has more caches and TLBs than can be told apart", "", ""};
+  if (Status checked = check_event(config, options); !checked) return checked.error();
+  if (!(options.budget >= 0 && options.budget < 1))
+    return Error{"the handler's budget is a share of the run, so from 0 to below 1", "", ""};
   auto made = machine::make_machine(config);
   if (!made) return made.error();
   return std::unique_ptr<Simulation>(new Simulation(config, std::move(*made), code, options));
@@ -100,6 +133,7 @@ Simulation::Simulation(const machine::MachineConfig& config,
              static_cast<unsigned>(config.caches.size()),
              options.evictions,
              line_sizes_of(config),
+             options.min_latency,
              0,
              0,
              0,
@@ -109,8 +143,11 @@ Simulation::Simulation(const machine::MachineConfig& config,
       residency_(options.evictions ? std::make_unique<probes::Residency>(config, buckets_)
                                    : nullptr),
       code_line_(line_of_code(config)) {
-  if (classify_ || residency_) watch();
+  attach(options);
+  if (classify_ || residency_ || pmu_) watch();
 }
+
+Simulation::~Simulation() = default;
 
 void Simulation::learn_exits() {
   for (std::size_t i = steps_.size(); i < code_.operations.size(); ++i) {
@@ -177,24 +214,28 @@ void Simulation::on_block_watched(std::uint32_t exit, const stream::Exit& info,
   watched_instructions_ += info.instructions;
   watched_accesses_ += info.operations;
   if (residency_) residency_->advance(watched_instructions_);
-  fetch_watched(prepared);
+  fetch_watched(prepared, info);
   if (info.operations > 0) data_watched(info, addresses);
 }
 
-void Simulation::fetch_watched(const Prepared& prepared) {
+void Simulation::fetch_watched(const Prepared& prepared, const stream::Exit& info) {
   if (code_line_ == 0) return;
-  if (!classify_ && !residency_) return fetch(prepared);
+  if (!classify_ && !residency_ && !pmu_) return fetch(prepared);
   Watch<machine::NullProbe> watch{code_probe_, classify_.get(), residency_.get()};
   for (std::uint32_t i = 0; i < prepared.lines; ++i) {
     const std::uint64_t line = lines_[prepared.first_line + i];
     if (line == last_line_) continue;
     last_line_ = line;
-    machine_->fetch(line, 1, watch);
+    if (pmu_)
+      fetch_sampled(line, info);
+    else
+      machine_->fetch(line, 1, watch);
     if (classify_) classify_->fetch(line, 1);
   }
 }
 
 void Simulation::data_watched(const stream::Exit& info, const std::uint64_t* addresses) {
+  if (pmu_) return data_sampled(info, addresses);
   const machine::Step* const steps = steps_.data() + info.first_operation;
   probe_.first_operation = info.first_operation;
   if (!classify_ && !residency_)
@@ -252,6 +293,7 @@ void Simulation::enter(std::uint32_t region) {
   probe_.sampler.enter(region);
   if (classify_) classify_->enter(region);
   if (residency_) residency_->enter(region);
+  if (pmu_) pmu_->code.misses.enter(region);
 }
 
 Status Simulation::on_record(unsigned tag, const std::uint64_t* words, std::uint32_t count) {
@@ -268,7 +310,7 @@ probes::Regions::Done Simulation::done(std::uint64_t instructions, std::uint64_t
   bool fetched = false, accessed = false;
   for (std::uint32_t i = 0; i < config_.caches.size(); ++i) {
     const machine::Holds holds = config_.caches[i].holds;
-    machine::Counters counters = machine_->cache_counters(i);
+    machine::Counters counters = counted(machine_->cache_counters(i), i);
     if (!fetched && machine::on_fetch_path(holds))
       counters.accesses[static_cast<int>(machine::AccessKind::fetch)] = instructions;
     const std::uint64_t more = !accessed && machine::on_data_path(holds) ? accesses : 0;
@@ -279,7 +321,8 @@ probes::Regions::Done Simulation::done(std::uint64_t instructions, std::uint64_t
   bool translated = false;
   for (std::uint32_t i = 0; i < config_.tlbs.size(); ++i) {
     const bool of_data = machine::on_data_path(config_.tlbs[i].holds);
-    const machine::Counters counters = machine_->tlb_counters(i);
+    const machine::Counters counters =
+        counted(machine_->tlb_counters(i), static_cast<std::uint32_t>(config_.caches.size()) + i);
     const std::uint64_t more = !translated && of_data ? accesses : 0;
     translated |= of_data;
     all.levels.push_back({counters.accessed() + more, counters.missed(), counters.evictions});
@@ -287,17 +330,34 @@ probes::Regions::Done Simulation::done(std::uint64_t instructions, std::uint64_t
   return all;
 }
 
-SimulationTables Simulation::tables() const {
-  SimulationTables tables;
-  const probes::Regions::Done all = done(instructions(), accesses());
+void Simulation::fill_levels(const probes::Regions::Done& all, LevelTable& table) const {
   std::uint8_t number = 0;
   const auto add = [&](const auto& config, const char* kind) {
     const probes::Regions::LevelCounts& counts = all.levels[number];
-    tables.level.append({number++, config.name, kind, holds_name(config.holds), counts.accesses,
-                         counts.misses, counts.evictions, config.latency});
+    const Disturbance disturbed =
+        pmu_ ? pmu_->disturbance(number, counts.misses) : Disturbance{0, counts.misses};
+    table.append({number++, config.name, kind, holds_name(config.holds), counts.accesses,
+                  counts.misses, counts.evictions, config.latency, disturbed.by_handler,
+                  disturbed.without});
   };
   for (const machine::CacheConfig& cache : config_.caches) add(cache, "cache");
   for (const machine::TlbConfig& tlb : config_.tlbs) add(tlb, "tlb");
+}
+
+void Simulation::fill_samples(SimulationTables& tables) const {
+  for (const probes::Sample& sample : probe_.sampler.samples())
+    tables.sample.append({sample.bucket, sample.victim, sample.operation, sample.block,
+                          sample.latency, sample.region, sample.address, sample.served,
+                          sample.weight});
+  tables.sample_period = probe_.sampler.period();
+  tables.sample_events = probe_.sampler.events();
+  tables.sample_level = probe_.event;
+}
+
+SimulationTables Simulation::tables() const {
+  SimulationTables tables;
+  const probes::Regions::Done all = done(instructions(), accesses());
+  fill_levels(all, tables.level);
   probes::Regions regions = regions_;
   regions.charge(region_, all);
   regions.fill(tables.region);
@@ -305,14 +365,10 @@ SimulationTables Simulation::tables() const {
   buckets_.fill(tables.bucket);
   misses_.fill(tables.miss);
   misses_.fill(tables.eviction);
-  for (const probes::Sample& sample : probe_.sampler.samples())
-    tables.sample.append(
-        {sample.bucket, sample.victim, sample.operation, sample.latency, sample.region});
+  fill_samples(tables);
+  if (pmu_) fill_pmu(tables);
   if (classify_) classify_->fill(tables.miss_class);
   if (residency_) residency_->fill(tables.resident);
-  tables.sample_period = probe_.sampler.period();
-  tables.sample_events = probe_.sampler.events();
-  tables.sample_level = probe_.event;
   return tables;
 }
 

@@ -26,9 +26,15 @@ struct SimulationOptions {
   bool evictions = false;         // who throws out whom, and how much stays
   bool classify = false;          // why each miss happened
   std::int32_t event = -1;        // level whose misses are sampled: -1 for the first data cache
+  bool event_code = false;        // its misses by instruction fetches, not those by data accesses
   std::uint64_t period = 0;       // 0: chosen by the run
   std::uint64_t wanted = 20'000;  // samples at least, if there are as many events
   std::uint64_t seed = 1;
+  std::uint32_t min_latency = 0;   // cycles; faster accesses are neither counted nor sampled
+  bool tagged = false;             // follow one load at a time instead of counting every event
+  std::uint64_t handler_cost = 0;  // cycles of each interrupt
+  bool perturb = false;            // the handler's own accesses go through the caches
+  double budget = 0;  // share of the run's cycles that the handler may take; 0 for no budget
 };
 
 struct SimulationTables {
@@ -36,6 +42,7 @@ struct SimulationTables {
   BucketTable bucket;
   MissTable miss;
   EvictionTable eviction;
+  CodeMissTable code_miss;
   SampleTable sample;
   RegionTable region;
   RegionLevelTable region_level;
@@ -44,7 +51,16 @@ struct SimulationTables {
   std::uint64_t sample_period = 0;
   std::uint64_t sample_events = 0;
   std::uint32_t sample_level = 0;
+  // What is known only where the options need it (see pmu.h); 0 otherwise.
+  bool sample_code = false;
+  std::uint64_t interrupts = 0;
+  std::uint64_t program_cycles = 0;
+  std::uint64_t handler_cycles = 0;
+  std::uint64_t loads = 0;
+  std::uint64_t tags = 0;
 };
+
+struct Pmu;
 
 class Simulation {
  public:
@@ -52,6 +68,7 @@ class Simulation {
   static Result<std::unique_ptr<Simulation>> make(const machine::MachineConfig& config,
                                                   const stream::CodeTable& code,
                                                   const SimulationOptions& options);
+  ~Simulation();
 
   void on_block(std::uint32_t exit, const stream::Exit& info, const std::uint64_t* addresses) {
     if (exit >= quick_exits_) [[unlikely]] {
@@ -84,6 +101,7 @@ class Simulation {
     unsigned caches;  // TLBs are numbered behind them
     bool evictions;
     std::vector<std::uint32_t> line_sizes;  // by cache
+    std::uint32_t min_latency = 0;          // cycles
     std::uint32_t first_operation = 0;      // of the block that runs
     std::uint32_t operation = 0;
     std::uint32_t missed = 0;
@@ -94,6 +112,10 @@ class Simulation {
     std::vector<Victim> victims;
 
     std::uint64_t absent[machine::kKinds]{};  // guarded operations that did not happen
+    bool listening = true;                    // an event of this access counts
+    bool interrupted = false;                 // a sample was taken
+    std::uint32_t latency = 0;                // of the last access that missed something
+    std::uint64_t waited = 0;                 // cycles, by all accesses so far
 
     void at(std::uint32_t index) { operation = first_operation + index; }
     void on_absent(machine::AccessKind kind) { ++absent[static_cast<unsigned>(kind)]; }
@@ -137,15 +159,25 @@ class Simulation {
   void fetch(const Prepared& prepared);
   // The slower way of a block: for the probes above, and to know at any time how much was done.
   void watch();
+  void attach(const SimulationOptions& options);  // what the PMU needs
   void on_block_watched(std::uint32_t exit, const stream::Exit& info,
                         const std::uint64_t* addresses);
-  void fetch_watched(const Prepared& prepared);
+  void fetch_watched(const Prepared& prepared, const stream::Exit& info);
   void data_watched(const stream::Exit& info, const std::uint64_t* addresses);
+  void fetch_sampled(std::uint64_t line, const stream::Exit& info);
+  void data_sampled(const stream::Exit& info, const std::uint64_t* addresses);
+  void interrupt();
+  void disturb();
+  // A level's counters without what the sampling handler did.
+  machine::Counters counted(machine::Counters counters, std::uint32_t level) const;
   void memory(unsigned tag, const std::uint64_t* words, std::uint32_t count);
   void mark(unsigned tag, const std::uint64_t* words, std::uint32_t count);
   void enter(std::uint32_t region);
   // What the levels did in a run of so many instructions and operations.
   probes::Regions::Done done(std::uint64_t instructions, std::uint64_t accesses) const;
+  void fill_levels(const probes::Regions::Done& all, LevelTable& table) const;
+  void fill_samples(SimulationTables& tables) const;
+  void fill_pmu(SimulationTables& tables) const;
 
   machine::MachineConfig config_;
   std::unique_ptr<machine::Machine> machine_;
@@ -156,6 +188,7 @@ class Simulation {
   machine::NullProbe code_probe_;
   std::unique_ptr<probes::Classify> classify_;
   std::unique_ptr<probes::Residency> residency_;
+  std::unique_ptr<Pmu> pmu_;  // nullptr unless the options need it
   probes::Regions regions_;
   std::uint32_t region_ = 0;
   bool watched_ = false;

@@ -120,14 +120,7 @@ class Replays:
 
     def table(self, name: str) -> pa.Table:
         found = [part.table(name) for part in self.parts]
-        if name == "level":
-            return _added_up(found)
-        if name == "sample" and "weight" not in found[0].column_names:
-            found = [
-                _with_weight(table, part.result.sample_period)
-                for table, part in zip(found, self.parts, strict=True)
-            ]
-        return self.stacked(found)
+        return _added_up(found) if name == "level" else self.stacked(found)
 
     def stacked(self, found: Sequence[pa.Table]) -> pa.Table:
         """Tables of the parts below each other, with numbers that no two of them share."""
@@ -180,10 +173,3 @@ def _added_up(levels: Sequence[pa.Table]) -> pa.Table:
             for name in row.keys() - set(OF_THE_MACHINE):
                 row[name] += more[name]
     return pa.Table.from_pylist(rows, levels[0].schema)
-
-
-def _with_weight(samples: pa.Table, period: int) -> pa.Table:
-    """Images are sampled with periods of their own, so their samples weigh differently."""
-    import pyarrow as pa
-
-    return samples.append_column("weight", pa.array([period] * samples.num_rows, pa.uint64()))

@@ -20,6 +20,7 @@ import msgspec
 from stallscope import __version__, _engine, meta, tables
 from stallscope.errors import StallscopeError
 from stallscope.machines import Machine
+from stallscope.machines.events import find_event
 from stallscope.meta import Meta
 from stallscope.recording import STREAM, Recording
 
@@ -38,10 +39,15 @@ class Probe(msgspec.Struct, frozen=True):
 
     evictions: bool = False
     classify: bool = False  # why each miss happened
-    event: str | None = None  # level whose misses are sampled; the first data cache
+    event: str | None = None  # whose misses are sampled (machines.events); the first data cache
     period: int = 0  # 0: so that a run gives at least 10,000 samples
     seed: int = 1
     layout: str = ""  # digest of the policy by which heap blocks were moved
+    sampling: str = "counter"  # or tagged: follow one load at a time
+    min_latency: int = 0  # cycles; faster accesses are neither counted nor sampled
+    handler_cost: int = 0  # cycles of an interrupt
+    perturb: bool = False  # the handler's own accesses go through the caches
+    budget: float = 0.0  # share of the run's cycles for the handler; 0: the period decides
 
 
 class Moves(msgspec.Struct, frozen=True):
@@ -67,6 +73,12 @@ class Result(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     sample_period: int
     sample_events: int
     sample_level: int
+    sample_code: bool  # misses of instruction fetches
+    interrupts: int  # this and what follows: 0 unless the probe needs it
+    program_cycles: int
+    handler_cycles: int
+    loads: int
+    tags: int  # loads that were followed
     files: dict[str, meta.File]
     moved_blocks: int = 0
 
@@ -159,12 +171,19 @@ def _options(probe: Probe) -> str:
 
 
 def engine_options(machine: Machine, probe: Probe) -> dict[str, Any]:
+    event = find_event(machine, probe.event)
     return {
         "evictions": probe.evictions,
         "classify": probe.classify,
-        "event": event_number(machine, probe.event),
+        "event": event.level,
+        "event_code": event.code,
         "period": probe.period,
         "seed": probe.seed,
+        "tagged": probe.sampling == "tagged",
+        "min_latency": probe.min_latency,
+        "handler_cost": probe.handler_cost,
+        "perturb": probe.perturb,
+        "budget": probe.budget,
     }
 
 
@@ -187,7 +206,6 @@ def store(
             writer.append(tables.to_arrow(name, columns))
             writer.close()
             files[writer.path.name] = meta.digest(writer.path)
-        numbers = ("instructions", "accesses", "sample_period", "sample_events", "sample_level")
         result = Result(
             stallscope=__version__,
             recording=identity(recording),
@@ -195,8 +213,7 @@ def store(
             machine_name=machine_name,
             probe=probe,
             files=files,
-            moved_blocks=found.get("moved_blocks", 0),
-            **{name: found[name] for name in numbers},
+            **{name: found[name] for name in found if name != "tables"},
         )
         (fresh / NAME).write_bytes(msgspec.json.format(msgspec.json.encode(result), indent=1))
         fresh.rename(folder)
@@ -205,22 +222,6 @@ def store(
         if not (folder / NAME).exists():  # else somebody else was faster
             raise
     return folder
-
-
-def event_number(machine: Machine, name: str | None) -> int:
-    """The engine's number of a level: caches in order, then TLBs; -1 for the first data cache."""
-    if name is None:
-        return -1
-    described = machine.to_engine()
-    names = [level["name"] for level in (*described["caches"], *described["tlbs"])]
-    lower = [level.lower() for level in names]
-    if name.lower() not in lower:
-        raise StallscopeError(
-            f"the machine has no level {name}",
-            f"it has: {', '.join(names)}",
-            f"--event {names[-1]}",
-        )
-    return lower.index(name.lower())
 
 
 def _placed(recording: Recording) -> Iterator[tuple[str, str, str, int, int]]:

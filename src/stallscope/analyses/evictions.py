@@ -70,10 +70,10 @@ def evictions(view: MissView, *, level: str | None = None, by_line: bool = False
         counts[
             _key(view, row["level"], row["victim"], row["culprit"], row["operation"], by_line)
         ] += row["count"]
-    for row in view.samples:
+    for row in view.samples if view.code is None else ():
         if row["victim"] is not None:
             key = _key(view, view.event, row["victim"], row["bucket"], row["operation"], by_line)
-            sampled[key] += Sums(sampled=1, weight=row.get("weight", 1))
+            sampled[key] += Sums(sampled=1, weight=row["weight"])
     rows = [
         row
         for row in _rows(view, counts, sampled)
@@ -84,7 +84,7 @@ def evictions(view: MissView, *, level: str | None = None, by_line: bool = False
         str(view.replay.recording.path),
         result.machine_name,
         len(view.samples),
-        result.sample_period,
+        view.sampling().period,
         view.processes(),
         view.level_rows(),
         rows,
@@ -118,7 +118,8 @@ def _rows(
     rows = []
     for key, count in counts.items():
         level, victim, culprit, function, line = key
-        told = sampled.get(key, Sums()) if level == view.event else None
+        here = level == view.event and view.code is None
+        told = sampled.get(key, Sums()) if here else None
         rows.append(
             EvictionRow(
                 level=view.levels[level]["name"],

@@ -8,7 +8,9 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from stallscope.analyses.code import CodeMisses, code_misses
 from stallscope.analyses.regions import numbers
+from stallscope.analyses.sampling import Sampling, sampling_of
 from stallscope.analyses.sites import DEPTH, site_names
 from stallscope.errors import StallscopeError
 
@@ -39,6 +41,9 @@ class LevelRow:
     misses: int
     hit_ratio: float
     evictions: int
+    # None unless the sampling handler touched the caches:
+    handler_misses: int | None = None  # its own, in none of the other counts
+    undisturbed_misses: int | None = None  # without it
 
 
 @dataclass(frozen=True)
@@ -57,6 +62,7 @@ class ObjectRow:
     latency: int  # cycles of all accesses that missed the first level or the TLB
     latency_share: float
     latency_per_miss: float
+    bias: float = 0.0  # sampled_share - share: what sampling overestimates
 
 
 @dataclass(frozen=True)
@@ -76,7 +82,7 @@ class PlaceRow:
 class Objects:
     recording: str
     machine: str
-    level: str  # whose misses are counted
+    level: str  # whose misses are counted; with ":code" for instructions where both go there
     misses: int
     samples: int
     period: int  # events a sample stands for
@@ -87,6 +93,9 @@ class Objects:
     levels: list[LevelRow]
     rows: list[ObjectRow]
     region: str | None = None  # that the program marked; None: the whole run
+    overhead: float | None = None  # of sampling: the handler's share of all cycles
+    perturbation: float | None = None  # by sampling: additional misses of the level, relative
+    sampling: Sampling | None = None
 
     def top(self, most: int, least: float = 0.0) -> tuple[list[ObjectRow], ObjectRow | None]:
         """The first rows, of those with at least this share of the misses or the latency, and what
@@ -181,6 +190,27 @@ class MissView:
             for row in operations.select(names).to_pylist()
         }
         self.samples = self.rows("sample")
+        self.code = self._code() if replay.result.sample_code else None
+
+    def _code(self) -> CodeMisses:
+        """Where instruction misses are the event, functions are what is counted by."""
+        blocks, operations = (self.replay.recording.table(name) for name in ("block", "operation"))
+        missed, samples = (self.rows(name) for name in ("code_miss", "sample"))
+        code = code_misses(blocks, operations, missed, samples, self.event, len(self.buckets))
+        self.buckets += code.buckets
+        self.places |= code.places
+        self.samples = code.samples
+        return code
+
+    @property
+    def event_name(self) -> str:
+        return self.replay.result.probe.event or str(self.levels[self.event]["name"])
+
+    def sampling(self) -> Sampling:
+        """Of the whole run, but for the samples, which are those of the region."""
+        levels = self.levels if self._inside is None else self.replay.table("level").to_pylist()
+        weights = [sample["weight"] for sample in self.samples]
+        return sampling_of(self.replay.result, levels, weights)
 
     def rows(self, table: str) -> list[dict[str, Any]]:
         """A table's rows, those of the region where it tells regions apart."""
@@ -224,6 +254,8 @@ class MissView:
 
     def counts(self) -> list[_Count]:
         """One entry for each bucket and operation: misses of the event's level, all latency."""
+        if self.code is not None:
+            return [_Count(c.bucket, c.operation, c.misses, c.latency) for c in self.code.counts]
         found: dict[tuple[int, int], list[int]] = {}
         for row in self.rows("miss"):
             entry = found.setdefault((row["bucket"], row["operation"]), [0, 0])
@@ -236,6 +268,7 @@ class MissView:
         return [Process(meta.name, meta.pid, list(meta.command)) for meta in metas]
 
     def level_rows(self) -> list[LevelRow]:
+        disturbed = self.replay.result.probe.perturb and self._inside is None
         return [
             LevelRow(
                 row["name"],
@@ -244,6 +277,8 @@ class MissView:
                 row["misses"],
                 1 - row["misses"] / row["accesses"] if row["accesses"] else 0.0,
                 row["evictions"],
+                row["handler_misses"] if disturbed else None,
+                row["undisturbed_misses"] if disturbed else None,
             )
             for row in self.levels
         ]
@@ -262,7 +297,7 @@ class MissView:
             if keep(sample["bucket"], sample["operation"]):
                 group = groups[by(sample["bucket"], sample["operation"])]
                 group.sampled += 1
-                group.weight += sample.get("weight", 1)
+                group.weight += sample["weight"]
         return groups
 
 
@@ -292,25 +327,29 @@ def objects(view: MissView, function: str | None = None) -> Objects:
             latency=sums.latency,
             latency_share=_ratio(sums.latency, whole.latency),
             latency_per_miss=_ratio(sums.latency, sums.misses),
+            bias=_ratio(sums.weight, whole.weight) - _ratio(sums.misses, whole.misses),
         )
         for (name, kind), sums in groups.items()
     ]
     rows.sort(key=lambda row: (-row.latency, -row.misses, row.object))
-    result = view.replay.result
+    result, sampling = view.replay.result, view.sampling()
     return Objects(
         recording=str(view.replay.recording.path),
         machine=result.machine_name,
-        level=view.levels[view.event]["name"],
+        level=view.event_name,
         misses=whole.misses,
         samples=whole.sampled,
-        period=result.sample_period,
-        seed=result.probe.seed,
+        period=sampling.period,
+        seed=sampling.seed,
         average_latency=_ratio(whole.latency, whole.misses),
         function=function,
         processes=view.processes(),
         levels=view.level_rows(),
         rows=rows,
         region=view.region,
+        overhead=sampling.overhead,
+        perturbation=sampling.perturbation,
+        sampling=sampling,
     )
 
 
@@ -348,7 +387,7 @@ def places(view: MissView, *, by_line: bool, object_name: str | None = None) -> 
     return Places(
         str(view.replay.recording.path),
         view.replay.result.machine_name,
-        view.levels[view.event]["name"],
+        view.event_name,
         whole.misses,
         whole.sampled,
         "line" if by_line else "function",

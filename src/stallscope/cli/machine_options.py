@@ -13,7 +13,52 @@ if TYPE_CHECKING:
     from stallscope.analyses.objects import MissView
 
 
+def sampling_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """How the machine's PMU samples; what the words mean is in stallscope.sampling."""
+    for option in (
+        click.option(
+            "--budget",
+            metavar="SHARE",
+            help="Change the period so that the handler takes this share of the run, e.g. 1%.",
+        ),
+        click.option(
+            "--perturb", is_flag=True, help="Let the handler's own accesses go through the caches."
+        ),
+        click.option(
+            "--handler-cost",
+            type=int,
+            metavar="CYCLES",
+            help="Of an interrupt [8800 with --perturb or --budget, else 0].",
+        ),
+        click.option(
+            "--min-latency",
+            type=int,
+            default=0,
+            metavar="CYCLES",
+            help="Count and sample only accesses that take at least this.",
+        ),
+        click.option(
+            "--sampling",
+            default="counter",
+            metavar="counter|tagged",
+            help="Interrupt every N misses, or follow one load at a time [counter].",
+        ),
+        click.option("--seed", type=int, default=1, help="Of the sampling."),
+        click.option(
+            "--period", type=int, default=0, help="Misses a sample [for 10,000 samples or more]."
+        ),
+        click.option(
+            "--event",
+            metavar="LEVEL",
+            help="Count and sample misses of this level: l1, l1i, l2, llc, dtlb, … [l1].",
+        ),
+    ):
+        function = option(function)
+    return function
+
+
 def machine_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    function = sampling_options(function)
     for option in (
         click.option(
             "--process",
@@ -21,11 +66,6 @@ def machine_options(function: Callable[..., Any]) -> Callable[..., Any]:
             help="Of this process [all, what has one name together].",
         ),
         click.option("--machine", metavar="NAME|FILE", help="Simulate this machine [as recorded]."),
-        click.option(
-            "--event", metavar="LEVEL", help="Count and sample misses of this level [L1D]."
-        ),
-        click.option("--period", type=click.IntRange(min=0), default=0, help="Misses a sample."),
-        click.option("--seed", type=click.IntRange(min=0), default=1, help="Of the sampling."),
         click.option(
             "--depth", type=click.IntRange(1, 16), default=3, help="Functions in a site's name."
         ),

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from stallscope.analyses.evictions import Evictions
     from stallscope.analyses.levels import Levels
     from stallscope.analyses.objects import LevelRow, ObjectRow, Objects, Places
+    from stallscope.analyses.sampling import Sampling
 
 
 def _levels(rows: list[LevelRow], console: Console) -> None:
@@ -47,6 +49,8 @@ def _type(row: ObjectRow) -> str:
 
 
 def show_objects(result: Objects, console: Console, limit: int) -> None:
+    sampling = result.sampling
+    tagged = sampling is not None and sampling.mode == "tagged"
     console.print(
         Text(
             f"{scope(result.machine, result.region)}: misses of {result.level}, latency of all "
@@ -59,6 +63,7 @@ def show_objects(result: Objects, console: Console, limit: int) -> None:
         ("latency", True),
         ("misses", True),
         ("sampled", True),
+        *([("bias", True)] if tagged else []),
         ("per miss", True),
         ("blocks", True),
         ("bytes", True),
@@ -70,6 +75,7 @@ def show_objects(result: Objects, console: Console, limit: int) -> None:
             f"{row.latency_share:.1%}",
             f"{row.share:.1%}",
             f"{row.sampled_share:.1%}",
+            *([f"{row.bias:+.1%}"] if tagged else []),
             f"{row.latency_per_miss:.0f}",
             amount(row.blocks),
             size(row.bytes),
@@ -80,10 +86,40 @@ def show_objects(result: Objects, console: Console, limit: int) -> None:
     console.print(
         Text(
             f"\n{amount(result.misses)} misses, {result.average_latency:.0f} cycles each on "
-            f"average; {result.samples:,} samples, one in about {result.period:,} misses",
+            f"average; {result.samples:,} samples{_rate(sampling) if sampling else ''}",
             style="dim",
         )
     )
+    for line in _cost(sampling, result.level) if sampling else ():
+        console.print(Text(line, style="dim"))
+
+
+def _rate(sampling: Sampling) -> str:
+    what = "misses" if sampling.mode == "counter" else "misses of loads that were followed"
+    if sampling.min_latency:
+        what += f" of at least {sampling.min_latency:,} cycles"
+    rate = f", one in about {sampling.period:,} {what}"
+    if sampling.shortest != sampling.longest:
+        rate += f" (in {sampling.shortest:,} to {sampling.longest:,}, weighted)"
+    return rate
+
+
+def _cost(sampling: Sampling, level: str) -> Iterator[str]:
+    """What sampling cost, and what is to be said about its way."""
+    if sampling.overhead is not None and sampling.interrupts is not None:
+        budget = f" of {sampling.budget:.2%} allowed" if sampling.budget else ""
+        program, handler = sampling.program_cycles or 0, sampling.handler_cycles or 0
+        yield (
+            f"{sampling.interrupts:,} interrupts took {amount(handler)} cycles beside "
+            f"{amount(program)} of the program: {sampling.overhead:.2%}{budget}"
+        )
+    if sampling.perturbation is not None:
+        change = f"{sampling.perturbation:+.2%}"
+        yield f"the handler changed the program's misses of {level} by {change}"
+    if sampling.tags is not None:
+        yield f"{amount(sampling.tags)} of {amount(sampling.loads or 0)} loads were followed"
+    if sampling.note:
+        yield sampling.note
 
 
 def show_places(result: Places, console: Console, limit: int) -> None:
