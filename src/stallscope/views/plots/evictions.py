@@ -11,8 +11,8 @@ from stallscope.views.plots.picture import (
     Picture,
     cells_shown,
     numbers,
-    processes_fact,
     recording_name,
+    scope_facts,
 )
 from stallscope.views.terminal.text import amount, clean
 
@@ -40,7 +40,7 @@ def picture(result: Evictions, limit: int | None) -> Picture:
         facts=(
             f"machine {clean(result.machine)}",
             f"{result.samples:,} samples, one in about {result.period:,} misses",
-            *processes_fact(result),
+            *scope_facts(result),
         ),
         charts=tuple(_map(matrix) for matrix in matrices),
         numbers=numbers(COLUMNS, [_numbers(row) for row in result.rows]),

@@ -12,9 +12,9 @@ from stallscope.views.plots.picture import (
     Panel,
     Picture,
     numbers,
-    processes_fact,
     recording_name,
     rows_shown,
+    scope_facts,
 )
 from stallscope.views.terminal.text import amount, clean, size
 
@@ -46,7 +46,7 @@ def picture(result: Objects, limit: int | None) -> Picture:
             f"{amount(result.misses)} misses of {clean(result.level)}",
             f"{result.samples:,} samples, one in about {result.period:,} misses",
             f"{len(result.rows):,} objects",
-            *processes_fact(result),
+            *scope_facts(result),
         ),
         charts=(
             Bars(

@@ -45,6 +45,8 @@ class Bars:
     panels: tuple[Panel, ...]
     rows: tuple[BarRow, ...]
     group: str = ""  # what the colours stand for; empty when there is only one
+    title: str = ""  # where a picture has several charts
+    facts: str = ""
 
 
 @dataclass(frozen=True)
@@ -96,10 +98,11 @@ def recording_name(path: str) -> str:
     return clean(PurePath(path).name)
 
 
-def processes_fact(result: Any) -> tuple[str, ...]:
-    """How many processes were added up, when it was more than one."""
-    count = len(getattr(result, "processes", ()))
-    return (f"{count} processes together",) if count > 1 else ()
+def scope_facts(result: Any) -> tuple[str, ...]:
+    """What of the recording the numbers are about, when that is not one whole run."""
+    count, region = len(result.processes), getattr(result, "region", None)
+    facts = [f"region {clean(region)}"] if region else []
+    return (*facts, f"{count} processes together") if count > 1 else tuple(facts)
 
 
 def numbers(columns: Sequence[tuple[str, str]], rows: Sequence[tuple[str, ...]]) -> Numbers:

@@ -13,9 +13,9 @@ from stallscope.views.plots.picture import (
     Panel,
     Picture,
     numbers,
-    processes_fact,
     recording_name,
     rows_shown,
+    scope_facts,
 )
 from stallscope.views.terminal.text import amount, clean
 
@@ -46,7 +46,7 @@ def picture(result: Places, limit: int | None) -> Picture:
             f"{amount(result.misses)} misses of {level}",
             f"{result.samples:,} samples",
             f"{len(result.rows):,} {noun}s",
-            *processes_fact(result),
+            *scope_facts(result),
         ),
         charts=(
             Bars(

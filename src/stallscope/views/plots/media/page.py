@@ -119,9 +119,15 @@ def _charts(picture: Picture) -> Iterator[str]:
         yield f"<p>{escape(picture.empty)}</p>\n"
 
 
+def _heading(title: str, facts: str) -> str:
+    return f'<h2>{escape(title)}</h2>\n<p class="facts">{escape(facts)}</p>\n'
+
+
 def _bars(bars: Bars) -> Iterator[str]:
     colours = palette.colours(row.group for row in bars.rows)
     scales = [scale(bars, number) for number in range(len(bars.panels))]
+    if bars.title:
+        yield _heading(bars.title, bars.facts)
     yield from _legend(bars, colours)
     yield '<figure class="chart" aria-label="bars; the table below has the same numbers">\n'
     yield '<div class="panels">'
@@ -203,7 +209,7 @@ def _legend(bars: Bars, colours: dict[str, str]) -> Iterator[str]:
 
 
 def _heat_map(chart: HeatMap) -> Iterator[str]:
-    yield f'<h2>{escape(chart.title)}</h2>\n<p class="facts">{escape(chart.facts)}</p>\n'
+    yield _heading(chart.title, chart.facts)
     yield from _key(chart)
     yield '<table class="heat">\n<caption>'  # nothing around it that would cut off what pops up
     yield f"rows: {escape(chart.rows_are)}; columns, numbered like the rows: "

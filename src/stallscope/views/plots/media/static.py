@@ -31,6 +31,7 @@ WIDTH = 1200
 EDGE = 24
 FONT = "DejaVu Sans"  # comes with matplotlib
 HEAD = 84  # title, facts
+HEADING = 36  # of a chart among several
 LABEL, BAR, GAP = 20, 13, 10  # heights of a row's parts
 NAMES = 450  # width of the names beside a heat map
 TEXT = 9.5  # points
@@ -133,7 +134,13 @@ class _Sheet:
 def _height(chart: Bars | HeatMap) -> float:
     if isinstance(chart, HeatMap):
         return 88 + _cell_size(chart) * len(chart.labels) + 60
-    return 84 + _row_height(chart) * len(chart.rows)
+    return (HEADING if chart.title else 0) + 84 + _row_height(chart) * len(chart.rows)
+
+
+def _heading(sheet: _Sheet, chart: Bars | HeatMap) -> None:
+    sheet.text(EDGE, sheet.y + 18, chart.title, size=12, weight="bold")
+    x = EDGE + _width(_drawable(chart.title), 12, "bold") + 24
+    sheet.text(x, sheet.y + 18, chart.facts, colour=palette.DIM)
 
 
 # --- bars
@@ -145,6 +152,9 @@ def _row_height(chart: Bars) -> float:
 
 
 def _bars(sheet: _Sheet, chart: Bars) -> None:
+    if chart.title:
+        _heading(sheet, chart)
+        sheet.y += HEADING
     groups = palette.colours(row.group for row in chart.rows)
     _legend(sheet, chart.group, palette.legend(chart, groups))
     top, row_height = sheet.y + 84, _row_height(chart)
@@ -226,8 +236,7 @@ def _cell_size(chart: HeatMap) -> float:
 
 def _heat_map(sheet: _Sheet, chart: HeatMap, chart_number: int) -> None:
     side, count = _cell_size(chart), len(chart.labels)
-    sheet.text(EDGE, sheet.y + 18, chart.title, size=12, weight="bold")
-    sheet.text(EDGE + 60, sheet.y + 18, chart.facts, colour=palette.DIM)
+    _heading(sheet, chart)
     top = sheet.y + 88
     sheet.text(EDGE, top - 8, f"{chart.rows_are} (rows)", weight="bold")
     sheet.text(EDGE + NAMES, top - 30, f"{chart.columns_are} (columns)", weight="bold")
