@@ -23,6 +23,7 @@ VERBS = {
     "functions": (("function", "file"), "misses"),
     "lines": (("function", "file", "line"), "misses"),
     "evictions": (("level", "evicted", "by"), "count"),
+    "misses": (("level",), "misses"),
     "replay": (("level",), "misses"),
 }
 

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from stallscope.analyses.evictions import EvictionRow, Evictions
+from stallscope.analyses.misses import Misses, MissLevelRow, MissRow
 from stallscope.analyses.objects import LevelRow, ObjectRow, Objects, PlaceRow, Places
 from stallscope.errors import StallscopeError
 from stallscope.views import plots
@@ -85,6 +86,24 @@ def evictions_of(*cells: tuple[str, str, int], level: str = "L1D") -> Evictions:
         for victim, culprit, count in cells
     ]
     return Evictions("r.stallscope", "risc-64k", 100, 10, [], LEVELS, rows)
+
+
+def misses_of(*rows: tuple[str, str, int, int, int], by: str = "object") -> Misses:
+    """Rows are level, object, cold, capacity, conflict."""
+    levels: list[MissLevelRow] = []
+    for name in dict.fromkeys(level for level, *_ in rows):
+        group = [sum(row[i] for row in rows if row[0] == name) for i in (2, 3, 4)]
+        total = sum(group)
+        shares = [count / max(1, total) for count in group]
+        levels.append(MissLevelRow(*group, *shares, name, "cache", 10 * total, total, 0.1))
+    total_of = {level.level: level.misses for level in levels}
+    found = []
+    for level, name, *kinds in rows:
+        misses = sum(kinds)
+        shares = [count / max(1, misses) for count in kinds]
+        share = misses / max(1, total_of[level])
+        found.append(MissRow(*kinds, *shares, level, name, "heap", None, None, None, misses, share))
+    return Misses("r.stallscope", "risc-64k", None, by, True, None, [], levels, found)
 
 
 def places_of(*names: str) -> Places:
@@ -214,8 +233,24 @@ def test_a_large_matrix_keeps_the_objects_with_the_largest_part_and_every_evicti
     assert sum(matrix.weights) == pytest.approx(1)
 
 
+def test_kinds_of_misses_lie_on_top_of_each_other_level_by_level(tmp_path: Path) -> None:
+    rows = [("L1D", f"object {n}", 0, 10, 100 - n) for n in range(12)]
+    result = misses_of(*rows, ("L2", "object 0", 5, 5, 0))
+    shown, rest = result.top("L1D", 8)
+    assert [row.object for row in shown] == [f"object {n}" for n in range(8)]
+    assert rest is not None
+    assert (rest.object, rest.misses, rest.capacity) == ("4 others", 40 + 100 * 4 - 38, 40)
+    assert rest.capacity_share == pytest.approx(40 / rest.misses)
+    root, text = svg(result, tmp_path)
+    assert len(ids(root, "label-")) == 8 + 1 + 1
+    for said in ("L1D", "L2", "of each kind [misses]", "cold", "capacity", "conflict", "4 others"):
+        assert said in text
+    whole = page(misses_of(("L1D", "a", 1, 2, 3), ("L2", "a", 1, 0, 0), by="level"), tmp_path)
+    assert whole.count("li", class_="row") == 2  # a bar for each level
+
+
 @pytest.mark.parametrize("suffix", [".svg", ".png", ".html"])
-@pytest.mark.parametrize("result", [objects_of(), evictions_of(), places_of()])
+@pytest.mark.parametrize("result", [objects_of(), evictions_of(), places_of(), misses_of()])
 def test_nothing_is_a_picture_too(result: object, suffix: str, tmp_path: Path) -> None:
     assert plots.plot(result, tmp_path / f"p{suffix}").stat().st_size > 500
 
@@ -229,6 +264,7 @@ def test_names_stay_text_in_a_page(name: str, tmp_path: Path) -> None:
         objects_of(object_row(name, 10, 10), recording=f"/x/{name.replace('/', '_')}"),
         places_of(name),
         evictions_of((name, name, 3)),
+        misses_of((name, name, 1, 2, 3)),
     ):
         data = plots.plot(result, tmp_path / "p.html").read_bytes().decode()
         assert not STEERING & set(data)
@@ -248,6 +284,7 @@ def test_names_stay_text_in_a_drawing(name: str, tmp_path: Path) -> None:
         objects_of(object_row(name, 10, 10), recording=f"/x/{name.replace('/', '_')}"),
         places_of(name),
         evictions_of((name, name, 3)),
+        misses_of((name, name, 1, 2, 3)),
     ):
         root, text = svg(result, tmp_path)
         assert not STEERING & set(text)

@@ -10,7 +10,7 @@ import xml.etree.ElementTree as ET
 from pathlib import Path
 
 import pytest
-from test_plots import evictions_of, object_row, objects_of, places_of
+from test_plots import evictions_of, misses_of, object_row, objects_of, places_of
 
 from stallscope.views import plots
 
@@ -22,6 +22,7 @@ RESULTS = {
         object_row("grid", 100, 1000, "global"),
     ),
     "places": places_of("walk", "operator<<(A&, B const*)"),
+    "misses": misses_of(("L1D", "grid", 5, 10, 85), ("L1D", "a < b", 20, 0, 0)),
     "evictions": evictions_of(("a", "a", 60), ("a", "b", 20), ("b", "a", 15), ("c", "b", 5)),
 }
 

@@ -12,6 +12,7 @@ from stallscope.analyses.objects import MissView, Process
 from stallscope.errors import StallscopeError
 
 BY = ("level", "object", "function", "line")
+KINDS = ("cold", "capacity", "conflict")
 CODE = "<code>"  # misses of instruction fetches
 
 
@@ -61,6 +62,16 @@ class Misses:
     processes: list[Process]
     levels: list[MissLevelRow]
     rows: list[MissRow]
+
+    def top(
+        self, level: str, most: int, least: float = 0.0
+    ) -> tuple[list[MissRow], MissRow | None]:
+        """A level's first rows, of those with at least this share of its misses, and what the
+        others come to together."""
+        rows = [row for row in self.rows if row.level == level]
+        shown = [row for row in rows if row.share >= least][:most]
+        left = rows[len(shown) :]  # rows of a level are in the order of their shares
+        return shown, _others(left, self.classified) if left else None
 
 
 @dataclass(frozen=True)
@@ -120,6 +131,22 @@ def misses(
     )
 
 
+def _others(rows: list[MissRow], classified: bool) -> MissRow:
+    group = [sum(row.misses for row in rows)]
+    group += [sum(getattr(row, kind) or 0 for row in rows) for kind in KINDS]
+    return MissRow(
+        level=rows[0].level,
+        object=f"{len(rows):,} others",
+        kind="others",
+        function=None,
+        file=None,
+        line=None,
+        misses=group[0],
+        share=sum(row.share for row in rows),
+        **_kinds(group, classified),
+    )
+
+
 def _plain(view: MissView) -> Iterator[_Part]:
     fetches = {row["level"]: row["misses"] for row in view.levels}
     for row in view.rows("miss"):
@@ -159,10 +186,9 @@ def _key(view: MissView, part: _Part, by: str, what: tuple[str, str]) -> tuple[A
 
 
 def _kinds(group: list[int], classified: bool) -> dict[str, Any]:
-    names = ("cold", "capacity", "conflict")
     if not classified:
-        return {name: None for kind in names for name in (kind, f"{kind}_share")}
-    counts = dict(zip(names, group[1:], strict=True))
+        return {name: None for kind in KINDS for name in (kind, f"{kind}_share")}
+    counts = dict(zip(KINDS, group[1:], strict=True))
     return counts | {f"{kind}_share": n / max(1, group[0]) for kind, n in counts.items()}
 
 

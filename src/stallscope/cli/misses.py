@@ -3,12 +3,19 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import click
 
 from stallscope.cli.machine_options import machine_options, region_option, show, view_of
-from stallscope.cli.options import csv_option, json_option, limit_option, recording_argument
+from stallscope.cli.options import (
+    csv_option,
+    json_option,
+    limit_option,
+    plot_option,
+    recording_argument,
+)
 
 
 @click.command("misses")
@@ -29,6 +36,7 @@ from stallscope.cli.options import csv_option, json_option, limit_option, record
 @json_option
 @csv_option
 @limit_option
+@plot_option
 def command(
     recording: str | None,
     classify: bool,
@@ -38,6 +46,7 @@ def command(
     as_json: bool,
     as_csv: bool,
     limit: int | None,
+    plot: Path | None,
     **options: Any,
 ) -> None:
     """How often each cache and TLB misses, and why.
@@ -50,4 +59,4 @@ def command(
 
     view = view_of(recording, classify=classify, **options)
     result = misses(view, classify=classify, by=by, level=level, object_name=object_name)
-    show("misses", result, show_misses, as_json, as_csv, limit)
+    show("misses", result, show_misses, as_json, as_csv, limit, plot)

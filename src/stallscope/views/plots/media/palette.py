@@ -74,7 +74,7 @@ def fills(bars: Bars, colour: str) -> list[list[Fill]]:
     for panel in bars.panels:
         if panel.stacked:
             chosen = colours(panel.series)
-            found.append([(chosen[name], chosen[name]) for name in panel.series])
+            found.append([(chosen[name], "none") for name in panel.series])  # nothing for zero
         else:
             light = (tint(colour), colour)
             found.append([(colour, colour), *[light] * (len(panel.series) - 1)])

@@ -32,6 +32,7 @@ EDGE = 24
 FONT = "DejaVu Sans"  # comes with matplotlib
 HEAD = 84  # title, facts
 HEADING = 36  # of a chart among several
+BETWEEN = 24  # charts
 LABEL, BAR, GAP = 20, 13, 10  # heights of a row's parts
 NAMES = 450  # width of the names beside a heat map
 TEXT = 9.5  # points
@@ -78,7 +79,8 @@ class _Sheet:
 
     def __init__(self, picture: Picture) -> None:
         charts = [c for c in picture.charts if isinstance(c, HeatMap) or c.rows]
-        self.height = HEAD + EDGE + (sum(map(_height, charts)) if charts else 60)
+        inside = sum(map(_height, charts)) + BETWEEN * len(charts[1:])
+        self.height = HEAD + EDGE + (inside or 60)
         self.figure = Figure(
             figsize=(WIDTH / DOTS, self.height / DOTS), dpi=DOTS, facecolor=palette.PAPER
         )
@@ -88,6 +90,7 @@ class _Sheet:
         self.text(EDGE, 54, " · ".join(picture.facts), colour=palette.DIM)
         self.y = HEAD
         for number, chart in enumerate(charts):
+            self.y += BETWEEN if number else 0
             if isinstance(chart, HeatMap):
                 _heat_map(self, chart, number)
             else:
@@ -133,7 +136,7 @@ class _Sheet:
 
 def _height(chart: Bars | HeatMap) -> float:
     if isinstance(chart, HeatMap):
-        return 88 + _cell_size(chart) * len(chart.labels) + 60
+        return 88 + _cell_size(chart) * len(chart.labels) + 36
     return (HEADING if chart.title else 0) + 84 + _row_height(chart) * len(chart.rows)
 
 
@@ -266,7 +269,7 @@ def _heat_map(sheet: _Sheet, chart: HeatMap, chart_number: int) -> None:
             )
         )
     _key(sheet, chart, top + side * count + 12)
-    sheet.y = top + side * count + 60
+    sheet.y = top + side * count + 36
 
 
 def _label(
