@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who throws whom out of the cache: the matrix of evictions by object, function and line."""
+"""Who throws whom out of the cache: the matrix of evictions by object, function and line; and how
+much of each object stays."""
 
 from __future__ import annotations
 
 import collections
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from stallscope.analyses.objects import LevelRow, MissView, Process, Sums
@@ -22,6 +23,20 @@ class EvictionRow:
     share_all: float  # of all evictions at this level
     sampled: int | None  # at the sampled level only
     sampled_share: float | None
+
+
+@dataclass(frozen=True)
+class ResidentRow:
+    """One object in one cache, on average over the instructions of the run or of the region."""
+
+    level: str
+    object: str
+    kind: str
+    resident_lines: float  # of which it holds most
+    resident_bytes: float
+    resident_share: float | None  # of its bytes, as long as it had any; None where nobody knows
+    evictions: int  # of its lines, by data
+    self_share: float | None  # of those, by lines of its own; None where there are none
 
 
 @dataclass(frozen=True)
@@ -47,6 +62,7 @@ class Evictions:
     levels: list[LevelRow]
     rows: list[EvictionRow]
     region: str | None = None
+    objects: list[ResidentRow] = field(default_factory=list)
 
     def matrices(self, most: int, least: float = 0.0) -> list[EvictionMatrix]:
         """One for each level that rows tell of, with at most so many objects, of those that have a
@@ -89,7 +105,43 @@ def evictions(view: MissView, *, level: str | None = None, by_line: bool = False
         view.level_rows(),
         rows,
         view.region,
+        _residents(view, chosen, counts),
     )
+
+
+def _residents(
+    view: MissView, chosen: int | None, counts: collections.Counter[tuple[Any, ...]]
+) -> list[ResidentRow]:
+    """Objects by level and by the room that they take."""
+    evicted: collections.Counter[tuple[int, str]] = collections.Counter()
+    by_itself: collections.Counter[tuple[int, str]] = collections.Counter()
+    for (level, victim, culprit, *_), count in counts.items():
+        evicted[level, victim] += count
+        by_itself[level, victim] += count if victim == culprit else 0
+    sums: dict[tuple[int, str, str], list[float]] = collections.defaultdict(lambda: [0.0] * 3)
+    for row in view.rows("resident"):
+        if chosen is None or row["level"] == chosen:
+            kind = view.buckets[row["bucket"]]["kind"]
+            group = sums[row["level"], view.name(row["bucket"]), kind]
+            for i, number in enumerate(("lines", "bytes", "live")):
+                group[i] += row[number]
+    time = max(1, view.instructions)
+    ordered = sorted(sums.items(), key=lambda item: (item[0][0], -item[1][0], item[0]))
+    return [
+        ResidentRow(
+            level=view.levels[level]["name"],
+            object=name,
+            kind=kind,
+            resident_lines=lines / time,
+            resident_bytes=size / time,
+            resident_share=size / live if live else None,
+            evictions=evicted[level, name],
+            self_share=by_itself[level, name] / evicted[level, name]
+            if evicted[level, name]
+            else None,
+        )
+        for (level, name, kind), (lines, size, live) in ordered
+    ]
 
 
 def _key(

@@ -15,7 +15,7 @@ from stallscope.views.terminal.rows import table as table_of
 from stallscope.views.terminal.text import amount, clean, size
 
 if TYPE_CHECKING:
-    from stallscope.analyses.evictions import Evictions
+    from stallscope.analyses.evictions import Evictions, ResidentRow
     from stallscope.analyses.levels import Levels
     from stallscope.analyses.objects import LevelRow, ObjectRow, Objects, Places
     from stallscope.analyses.sampling import Sampling
@@ -180,3 +180,32 @@ def show_evictions(result: Evictions, console: Console, limit: int) -> None:
         )
     console.print(table)
     left_out(console, len(result.rows) - limit if limit else 0)
+    if result.objects:
+        console.print(Text("\nWhat stays in the caches, on average:"))
+        _residents(result.objects, console, limit)
+
+
+def _residents(rows: list[ResidentRow], console: Console, limit: int) -> None:
+    """As many of each level, so that each has its turn."""
+    table = table_of(
+        ("level", False),
+        ("lines", True),
+        ("of it", True),
+        ("evictions", True),
+        ("by itself", True),
+        ("object", False),
+    )
+    levels = list(dict.fromkeys(row.level for row in rows))
+    each = max(1, limit // len(levels)) if limit else None
+    for level in levels:
+        for row in [row for row in rows if row.level == level][:each]:
+            table.add_row(
+                row.level,
+                f"{row.resident_lines:,.1f}",
+                "" if row.resident_share is None else f"{row.resident_share:.1%}",
+                amount(row.evictions),
+                "" if row.self_share is None else f"{row.self_share:.1%}",
+                Text(clean(row.object)),
+            )
+    console.print(table)
+    left_out(console, len(rows) - table.row_count)
