@@ -55,7 +55,8 @@ struct TranslationMiss {
   std::uint64_t address;       // that the program accessed
 };
 
-// An access that missed its first cache or its first TLB.
+// An access that missed its first cache or its first TLB, or whose store or prefetches went on to
+// other levels.
 struct Served {
   std::uint32_t level;        // index into MachineConfig::caches; their number for memory
   AccessKind kind;            //
@@ -66,7 +67,7 @@ struct Served {
 
 // The interface of a probe, and the probe that costs nothing. Calls come on the thread that drives
 // the machine, in program order: for one access the translation misses, then the misses from the
-// core outwards, then on_access_done. Accesses that hit the first level call nothing.
+// core outwards, then on_access_done. Other accesses that hit the first level call nothing.
 struct NullProbe {
   void on_miss(const Miss&) {}
   void on_translation_miss(const TranslationMiss&) {}

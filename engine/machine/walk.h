@@ -22,6 +22,7 @@ template <typename Probe>
   const std::uint32_t translation =
       front.page_differs(address, last) ? translate(port, address, last, kind, probe) : 0;
   std::uint32_t depth = 0;
+  bool further_out = false;  // the first cache had it, but stores or prefetches went on
   if (!front.line_differs(address, size - 1, !writes(kind))) {
     // Only its page was not settled.
   } else if (port.plain && (address ^ last) >> front.line_bits == 0) [[likely]] {
@@ -34,8 +35,9 @@ template <typename Probe>
     walk.writing = writes(kind);
     walk_range(walk, address, last, probe);
     depth = walk.served;
+    further_out = (walk.missed | walk.noticed) != 0;
   }
-  if (depth == 0 && translation == 0) return;
+  if (depth == 0 && translation == 0 && !further_out) return;
   report_served(port, depth, translation, address, kind, probe);
 }
 

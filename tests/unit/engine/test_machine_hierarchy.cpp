@@ -110,3 +110,25 @@ TEST_CASE("inclusion, write rules and line sizes agree with a naive model") {
     check_against_naive(config, i);
   }
 }
+
+TEST_CASE("an access that had any level miss or fetch ahead is done before the next begins") {
+  MachineConfig writes_on = of({cache("L1", 4, 4), cache("L2", 4, 2)});
+  writes_on.caches[0].write_back = false;
+  MachineConfig looks_ahead = of({cache("L1", 4, 2), cache("L2", 4, 4)});
+  looks_ahead.prefetchers.push_back({"next_line", 0, 1});
+  for (const MachineConfig& config : {writes_on, looks_ahead}) {
+    auto made = make_machine(config);
+    REQUIRE(made);
+    Trace trace{std::mt19937_64(4), 6000};
+    std::size_t after_hits = 0;
+    for (int i = 0; i < 4000; ++i) {
+      words::Log log;
+      (*made)->data(trace.address(), trace.size(), trace.kind(), log);
+      if (log.misses.empty()) continue;
+      REQUIRE(log.served.size() == 1);
+      REQUIRE(log.served[0].address == log.misses[0].address);
+      after_hits += log.served[0].level == 0;
+    }
+    CHECK(after_hits > 10);  // the first level had it, others not
+  }
+}
