@@ -171,8 +171,8 @@ def test_the_recorder_stays_small(
     workload: Callable[[str], Path],
     tmp_path: Path,
 ) -> None:
-    """Peak memory of the recorder alone, as the kernel says of it when it ends. (Not ru_maxrss, which
-    also has what the process that started it used before the exec.)"""
+    """Peak memory of the recorder alone, as the kernel says of it when it ends. Not ru_maxrss: that
+    also has what the process that started it used before the exec."""
     script = (
         "import pathlib, sys; from stallscope.record import record; "
         "record(sys.argv[2:], output=sys.argv[1], trace=True); "
