@@ -7,6 +7,7 @@
 
 #include "bindings.h"
 #include "machine_config.h"
+#include "modules.h"
 #include "simulation.h"
 
 namespace nb = nanobind;
@@ -24,13 +25,14 @@ std::vector<session::Placed> placed_of(const std::vector<PlacedRow>& rows) {
 }
 
 nb::dict run(const std::string& path, const nb::dict& machine, const nb::dict& options,
-             const std::vector<PlacedRow>& rows) {
+             const std::vector<PlacedRow>& rows, const std::vector<ModuleWords>& modules) {
   const machine::MachineConfig config = machine_config_of(machine);
   const session::SimulationOptions wanted = simulation_options_of(options);
   const std::vector<session::Placed> placed = placed_of(rows);
+  const std::vector<types::Module> known = modules_of(modules);
   auto replayed = [&] {
     nb::gil_scoped_release release;
-    return session::replay(path, config, wanted, placed);
+    return session::replay(path, config, wanted, placed, known);
   }();
   if (!replayed) raise(replayed.error());
   return simulation_of(std::move(replayed->tables), replayed->instructions, replayed->accesses);
@@ -61,7 +63,7 @@ nb::dict run_moved(const std::string& path, const nb::dict& machine, const nb::d
 
 void bind_replay(nb::module_& m) {
   m.def("replay", &run, nb::arg("path"), nb::arg("machine"), nb::arg("options"), nb::arg("placed"),
-        "A kept trace through a machine.");
+        nb::arg("modules") = nb::list(), "A kept trace through a machine.");
   m.def("replay_moved", &run_moved, nb::arg("path"), nb::arg("machine"), nb::arg("options"),
         nb::arg("placed"), nb::arg("policy"), nb::arg("sites"),
         "A kept trace through a machine, heap blocks where a policy of the near allocator puts "

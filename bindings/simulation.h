@@ -13,6 +13,7 @@ inline session::SimulationOptions simulation_options_of(const nanobind::dict& fr
   namespace nb = nanobind;
   session::SimulationOptions options;
   options.evictions = nb::cast<bool>(from["evictions"]);
+  options.offsets = nb::cast<bool>(from["offsets"]);
   options.classify = nb::cast<bool>(from["classify"]);
   options.event = nb::cast<std::int32_t>(from["event"]);
   options.period = nb::cast<std::uint64_t>(from["period"]);
@@ -40,6 +41,10 @@ inline nanobind::dict simulation_of(session::SimulationTables made, std::uint64_
   add_table(tables, std::move(made.region_level));
   add_table(tables, std::move(made.miss_class));
   add_table(tables, std::move(made.resident));
+  if (made.has_offsets) {
+    add_table(tables, std::move(made.offset));
+    add_table(tables, std::move(made.fold));
+  }
   nanobind::dict result;
   result["tables"] = tables;
   result["instructions"] = instructions;

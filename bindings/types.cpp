@@ -8,6 +8,7 @@
 #include <mutex>
 
 #include "bindings.h"
+#include "modules.h"
 #include "types/inference.h"
 
 namespace nb = nanobind;
@@ -16,7 +17,6 @@ namespace stallscope {
 namespace {
 
 using types::Guess;
-using ModuleRow = std::tuple<std::string, nb::bytes, std::uint64_t, std::uint64_t, std::uint64_t>;
 using UseRow = std::tuple<std::uint64_t, bool, std::uint32_t, std::uint64_t>;
 
 struct Types {
@@ -28,11 +28,8 @@ struct Types {
       : cache(std::move(debug_folders)), inference(std::move(modules), cache) {}
 };
 
-void make(Types* self, const std::vector<ModuleRow>& rows, std::vector<std::string> folders) {
-  std::vector<types::Module> modules;
-  for (const auto& [path, id, bias, start, end] : rows)
-    modules.push_back({path, {id.c_str(), id.size()}, bias, start, end});
-  new (self) Types(std::move(modules), std::move(folders));
+void make(Types* self, const std::vector<ModuleWords>& rows, std::vector<std::string> folders) {
+  new (self) Types(modules_of(rows), std::move(folders));
 }
 
 nb::object guess_of(const Guess& guess) {
@@ -64,9 +61,11 @@ nb::object variable(Types& self, std::uint64_t address) {
 nb::list fields(Types& self, const Guess& guess, const std::vector<std::uint64_t>& offsets) {
   std::lock_guard lock(self.one_at_a_time);
   symbols::TypeTable& table = *guess.symbols->types();
+  const bool repeats = types::element_size(guess) != 0;
+  const symbols::TypeId type = repeats ? table.element(guess.type) : guess.type;
   nb::list rows;
   for (std::uint64_t offset : offsets) {
-    const symbols::Field field = table.field(guess.type, offset);
+    const symbols::Field field = table.field(type, offset);
     rows.append(nb::make_tuple(field.path, field.offset, field.size,
                                guess.symbols->text(table.get(field.type).name)));
   }
@@ -94,7 +93,8 @@ void bind_types(nb::module_& m) {
            "None when nothing is known.")
       .def("variable", &variable, nb::arg("address"), nb::keep_alive<0, 1>())
       .def("fields", &fields, nb::arg("guess"), nb::arg("offsets"),
-           "(path, offset, size, type) of what lies at each offset.");
+           "(path, offset, size, type) of what lies at each offset of the type, or of its elements "
+           "where these have parts.");
 }
 
 }  // namespace stallscope

@@ -275,6 +275,42 @@ TYPE = Table(
         Column("source", "string", "accesses, or allocation when no access is known"),
     ),
 )
+OFFSET = Table(
+    "offset",
+    "where inside of blocks and variables accesses missed; with the probe `offsets`",
+    (
+        Column("region", "u32", "innermost region that the program was in; 0 for none"),
+        Column("bucket", "u32", "what was accessed"),
+        Column("offset", "u64", "from the start of the block, or of its element", "bytes"),
+        Column("operation", "u32", "by which memory operation"),
+        Column("misses", "u64", "of the level of interest"),
+        Column("latency", "u64", "of all accesses that missed anything", "cycles"),
+    ),
+)
+FOLD = Table(
+    "fold",
+    "how the offsets of a stat bucket were put together; with the probe `offsets`",
+    (
+        Column("bucket", "u32", "whose"),
+        Column("period", "u64", "size of an element that offsets count from; 0: none", "bytes"),
+        Column("header", "u64", "in front of the first element", "bytes"),
+        Column("granule", "u64", "that were counted together", "bytes"),
+        Column("largest", "u64", "of its blocks that were accessed", "bytes"),
+    ),
+)
+FIELD = Table(
+    "field",
+    "what lies at the offsets of table `offset`, where the type is known",
+    (
+        Column("bucket", "u32", "whose"),
+        Column("offset", "u64", "as in table `offset`", "bytes"),
+        Column("element", "u64", "size of the element that it is in; 0: the block", "bytes"),
+        Column("start", "u64", "where the field begins, in the element or block", "bytes"),
+        Column("size", "u64", "of the field", "bytes"),
+        Column("name", "string", "as next, payload[1] or pos.x"),
+        Column("type", "string", "of the field; empty where several share the place"),
+    ),
+)
 TABLES = (THREAD, MODULE, BLOCK, OPERATION, SITE, OBJECT, EVENT, QUALITY)
 # Made by a replay through a machine, kept below results/.
 RESULTS = (
@@ -290,4 +326,4 @@ RESULTS = (
     RESIDENT,
 )
 # Made and kept when somebody asks for them.
-ON_REQUEST = (TYPE,)
+ON_REQUEST = (TYPE, OFFSET, FOLD, FIELD)

@@ -15,18 +15,19 @@ bool wraps(std::uint64_t address, std::uint64_t size) { return address + size < 
 
 Buckets::Buckets() { buckets_.push_back({"unknown", "<unknown>", "", kNone32, 0, 0}); }
 
-void Buckets::allocate(std::uint64_t address, std::uint64_t size, std::uint32_t site) {
+BucketId Buckets::allocate(std::uint64_t address, std::uint64_t size, std::uint32_t site) {
   if (site >= by_site_.size()) by_site_.resize(site + 1, kNoBucket);
-  BucketId& bucket = by_site_[site];
-  if (bucket == kNoBucket) {
-    bucket = static_cast<BucketId>(buckets_.size());
+  if (by_site_[site] == kNoBucket) {
+    by_site_[site] = static_cast<BucketId>(buckets_.size());
     buckets_.push_back({"heap", "", "", site, 0, 0});
   }
+  const BucketId bucket = by_site_[site];
   ++buckets_[bucket].blocks;
   buckets_[bucket].bytes += size;
   release(address);  // its free may have gone unseen
   live_.emplace(address, Live{size, bucket});
   change(address, room(size), [&] { heap_.insert(address, room(size), bucket); });
+  return bucket;
 }
 
 void Buckets::release(std::uint64_t address) {
@@ -117,6 +118,16 @@ BucketId Buckets::find_line_under_names(std::uint64_t line, std::uint32_t size) 
   });
   if (best == kNoBucket) best = mappings_.find_most(line, size);
   return best == kNoBucket ? kUnknown : best;
+}
+
+void Buckets::keep_starts() {
+  for (ObjectMap* layer : {&names_, &variables_, &heap_, &mappings_}) layer->keep_starts();
+}
+
+const Start* Buckets::start_of(std::uint64_t address) {
+  for (ObjectMap* layer : {&names_, &variables_, &heap_, &mappings_})
+    if (layer->find(address) != kNoBucket) return layer->start_of(address);
+  return nullptr;
 }
 
 void Buckets::fill(BucketTable& table) const {

@@ -31,7 +31,7 @@ class Buckets {
   Buckets();
 
   // Heap blocks, by allocation path.
-  void allocate(std::uint64_t address, std::uint64_t size, std::uint32_t site);
+  BucketId allocate(std::uint64_t address, std::uint64_t size, std::uint32_t site);
   // The names that the program gave to the block, or to parts of it, go with it.
   void release(std::uint64_t address);
   // The block released last lives on: realloc failed after it had been reported as freed.
@@ -76,6 +76,13 @@ class Buckets {
 
   // Ranges of memory that are known now: heap blocks, and everything that was ever placed.
   std::uint64_t ranges() const { return live_.size() + placed_; }
+  // The block, variable or mapping that the address is in, whose bucket find() gives. Nothing when
+  // starts were not kept from the beginning.
+  const Start* start_of(std::uint64_t address);
+  void keep_starts();
+  std::string_view kind_of(BucketId bucket) const { return buckets_[bucket].kind; }
+  std::string_view name_of(BucketId bucket) const { return buckets_[bucket].name; }
+  std::uint32_t site_of(BucketId bucket) const { return buckets_[bucket].site; }
 
   void fill(BucketTable& table) const;
   std::size_t count() const { return buckets_.size(); }

@@ -64,6 +64,7 @@ const ObjectMap::Page* ObjectMap::look_up(std::uint64_t number) {
 
 void ObjectMap::insert(std::uint64_t start, std::uint64_t size, BucketId bucket) {
   last_number_ = ~0ULL;
+  if (starts_) starts_->insert(start, size);
   for_each_page(start, size, [&](std::uint64_t number, std::uint32_t from, std::uint32_t to) {
     std::unique_ptr<Page>& page = pages_[number];
     if (!page) page = std::make_unique<Page>();
@@ -73,6 +74,7 @@ void ObjectMap::insert(std::uint64_t start, std::uint64_t size, BucketId bucket)
 
 void ObjectMap::erase(std::uint64_t start, std::uint64_t size) {
   last_number_ = ~0ULL;
+  if (starts_) starts_->erase(start, size);
   for_each_page(start, size, [&](std::uint64_t number, std::uint32_t from, std::uint32_t to) {
     auto at = pages_.find(number);
     if (at == pages_.end()) return;

@@ -12,6 +12,8 @@
 #include <unordered_map>
 #include <vector>
 
+#include "probes/starts.h"
+
 namespace stallscope::probes {
 
 using BucketId = std::uint32_t;
@@ -40,6 +42,13 @@ class ObjectMap {
   }
 
   bool empty() const { return pages_.empty(); }
+
+  // From here on, remembers where ranges begin.
+  void keep_starts() { starts_ = std::make_unique<Starts>(); }
+  // The range that an address which find() knows is in; none when starts were not kept.
+  const Start* start_of(std::uint64_t address) const {
+    return starts_ ? starts_->find(address) : nullptr;
+  }
 
   // The pieces of [start, start+size) in their order: visit(bucket, start, size), with kNoBucket
   // for what lies between ranges. A range may come in several pieces.
@@ -98,6 +107,7 @@ class ObjectMap {
   std::unordered_map<std::uint64_t, std::unique_ptr<Page>> pages_;
   std::uint64_t last_number_ = ~0ULL;
   const Page* last_ = nullptr;
+  std::unique_ptr<Starts> starts_;  // nullptr unless somebody asks for them
 };
 
 }  // namespace stallscope::probes

@@ -4,6 +4,7 @@
 #include "stream/chunk_output.h"
 #include "stream/parser.h"
 #include "target/naming.h"
+#include "target/resolver.h"
 
 namespace stallscope::session {
 
@@ -48,6 +49,20 @@ void Process::simulate(const machine::MachineConfig& config, const SimulationOpt
   auto made = Simulation::make(config, target_.code, options);
   if (!made) return fail(made.error());
   simulation_ = std::move(*made);
+  if (!options.offsets) return;
+  simulation_->attach_elements(std::make_unique<Elements>(target_.code, simulation_->buckets(),
+                                                          symbols_, [this] { return modules(); }));
+}
+
+std::vector<types::Module> Process::modules() {
+  std::vector<types::Module> known;
+  for (const target::Module& module : target_.mappings.modules()) {
+    auto opened = module.has_code ? symbols_.open(module.path) : Error{};
+    if (!opened) continue;
+    const std::uint64_t bias = target::bias_of(module, (*opened)->facts());
+    known.push_back({module.path, "", bias, module.start, module.end});
+  }
+  return known;
 }
 
 void Process::fail(Error error) { errors_.push_back(std::move(error)); }

@@ -74,6 +74,7 @@ class Process {
   void take(std::span<const std::uint64_t> words, const Inherit& inherit, const Forked& forked);
   void parse(std::span<const std::uint64_t> words, const Forked& forked);
   void fail(Error error);
+  std::vector<types::Module> modules();  // whose files can be read
 
   std::string name_;
   std::string folder_;

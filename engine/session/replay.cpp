@@ -33,12 +33,18 @@ struct Foresight {
 }  // namespace
 
 Result<Replayed> replay(const std::string& path, const machine::MachineConfig& config,
-                        const SimulationOptions& options, const std::vector<Placed>& placed) {
+                        const SimulationOptions& options, const std::vector<Placed>& placed,
+                        const std::vector<types::Module>& modules) {
   auto reader = stream::TraceReader::open(path);
   if (!reader) return reader.error();
   auto simulation = Simulation::make(config, reader->code(), options);
   if (!simulation) return simulation.error();
   place_all(placed, (*simulation)->buckets());
+  symbols::SymbolCache symbols;
+  if (options.offsets)
+    (*simulation)
+        ->attach_elements(std::make_unique<Elements>(reader->code(), (*simulation)->buckets(),
+                                                     symbols, [&] { return modules; }));
   if (Status read = reader->for_each(**simulation); !read) return read.error();
   return result_of(**simulation, *reader);
 }

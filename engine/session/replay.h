@@ -29,9 +29,11 @@ struct Replayed {
   std::uint64_t moved_blocks = 0;
 };
 
-// `placed` in the order in which later ones hide earlier ones.
+// `placed` in the order in which later ones hide earlier ones. `modules` are those whose files are
+// still the same; they are looked at for offsets alone.
 Result<Replayed> replay(const std::string& path, const machine::MachineConfig& config,
-                        const SimulationOptions& options, const std::vector<Placed>& placed);
+                        const SimulationOptions& options, const std::vector<Placed>& placed,
+                        const std::vector<types::Module>& modules = {});
 
 // The same with heap blocks where a policy of the near allocator puts them.
 Result<Replayed> replay_moved(const std::string& path, const machine::MachineConfig& config,

@@ -83,6 +83,10 @@ void Simulation::Probe::on_access_done(const machine::Served& served) {
   if (evictions)
     for (const Victim& victim : victims)
       misses.evict(victim.level, bucket_of(victim), bucket, operation);
+  if (offsets)
+    offsets->miss(bucket, served.address, operation, missed >> event & 1,
+                  (of_caches ? served.latency - served.translation : 0) +
+                      (missed >> caches ? served.translation : 0));
   victims.clear();
   missed = 0;
 }
@@ -138,16 +142,25 @@ Simulation::Simulation(const machine::MachineConfig& config,
              0,
              0,
              {},
+             nullptr,
              {}},
+      offsets_(options.offsets ? std::make_unique<probes::Offsets>(buckets_) : nullptr),
       classify_(options.classify ? std::make_unique<probes::Classify>(config, buckets_) : nullptr),
       residency_(options.evictions ? std::make_unique<probes::Residency>(config, buckets_)
                                    : nullptr),
       code_line_(line_of_code(config)) {
+  probe_.offsets = offsets_.get();
   attach(options);
   if (classify_ || residency_ || pmu_) watch();
 }
 
 Simulation::~Simulation() = default;
+
+void Simulation::attach_elements(std::unique_ptr<Elements> elements) {
+  elements_ = std::move(elements);
+  if (offsets_)
+    offsets_->ask([this](const auto& question) { return elements_->element_size(question); });
+}
 
 void Simulation::learn_exits() {
   for (std::size_t i = steps_.size(); i < code_.operations.size(); ++i) {
@@ -253,10 +266,16 @@ void Simulation::data_watched(const stream::Exit& info, const std::uint64_t* add
 void Simulation::memory(unsigned tag, const std::uint64_t* words, std::uint32_t count) {
   if (tag == SS_ALLOC) {
     const auto& record = *reinterpret_cast<const ss_alloc*>(words);
-    if (record.address)
-      buckets_.allocate(record.address, record.size, static_cast<std::uint32_t>(record.site));
-    else
-      buckets_.revive(record.old_address);
+    if (!record.address) return buckets_.revive(record.old_address);
+    const probes::BucketId bucket =
+        buckets_.allocate(record.address, record.size, static_cast<std::uint32_t>(record.site));
+    if (offsets_ && record.kind == SS_ALLOC_KIND_NEW_ARRAY) offsets_->is_new_array(bucket);
+  } else if (tag == SS_SITE && elements_) {
+    if (auto record = stream::view<ss_site>(words, count); record) {
+      const auto* frames = reinterpret_cast<const std::uint64_t*>(record->tail.data());
+      elements_->site(static_cast<std::uint32_t>(record->fields->site),
+                      {frames, frames + record->tail.size() / 8});
+    }
   } else if (tag == SS_FREE) {
     buckets_.release(reinterpret_cast<const ss_free*>(words)->address);
   } else if (tag == SS_UNMAP) {
@@ -291,6 +310,7 @@ void Simulation::enter(std::uint32_t region) {
   region_ = region;
   misses_.enter(region);
   probe_.sampler.enter(region);
+  if (offsets_) offsets_->enter(region);
   if (classify_) classify_->enter(region);
   if (residency_) residency_->enter(region);
   if (pmu_) pmu_->code.misses.enter(region);
@@ -369,6 +389,11 @@ SimulationTables Simulation::tables() const {
   if (pmu_) fill_pmu(tables);
   if (classify_) classify_->fill(tables.miss_class);
   if (residency_) residency_->fill(tables.resident);
+  if (offsets_) {
+    tables.has_offsets = true;
+    offsets_->fill(tables.offset);
+    offsets_->fill(tables.fold);
+  }
   return tables;
 }
 

@@ -13,9 +13,11 @@
 #include "probes/buckets.h"
 #include "probes/classify.h"
 #include "probes/misses.h"
+#include "probes/offsets.h"
 #include "probes/regions.h"
 #include "probes/residency.h"
 #include "probes/sampler.h"
+#include "session/elements.h"
 #include "stallscope_records.h"
 #include "stallscope_tables.h"
 #include "stream/code_table.h"
@@ -25,6 +27,7 @@ namespace stallscope::session {
 struct SimulationOptions {
   bool evictions = false;         // who throws out whom, and how much stays
   bool classify = false;          // why each miss happened
+  bool offsets = false;           // where inside of blocks misses fall
   std::int32_t event = -1;        // level whose misses are sampled: -1 for the first data cache
   bool event_code = false;        // its misses by instruction fetches, not those by data accesses
   std::uint64_t period = 0;       // 0: chosen by the run
@@ -48,6 +51,9 @@ struct SimulationTables {
   RegionLevelTable region_level;
   MissClassTable miss_class;
   ResidentTable resident;
+  OffsetTable offset;
+  FoldTable fold;
+  bool has_offsets = false;
   std::uint64_t sample_period = 0;
   std::uint64_t sample_events = 0;
   std::uint32_t sample_level = 0;
@@ -85,6 +91,8 @@ class Simulation {
   Status on_record(unsigned tag, const std::uint64_t* words, std::uint32_t count);
 
   probes::Buckets& buckets() { return buckets_; }
+  // What tells the elements of arrays, before the first block; without it there are only granules.
+  void attach_elements(std::unique_ptr<Elements> elements);
   std::uint64_t instructions() const;
   std::uint64_t accesses() const;
   SimulationTables tables() const;
@@ -110,6 +118,7 @@ class Simulation {
       std::uint64_t line;
     };
     std::vector<Victim> victims;
+    probes::Offsets* offsets = nullptr;
 
     std::uint64_t absent[machine::kKinds]{};  // guarded operations that did not happen
     bool listening = true;                    // an event of this access counts
@@ -186,6 +195,8 @@ class Simulation {
   probes::Misses misses_;
   Probe probe_;
   machine::NullProbe code_probe_;
+  std::unique_ptr<probes::Offsets> offsets_;
+  std::unique_ptr<Elements> elements_;
   std::unique_ptr<probes::Classify> classify_;
   std::unique_ptr<probes::Residency> residency_;
   std::unique_ptr<Pmu> pmu_;  // nullptr unless the options need it

@@ -86,6 +86,7 @@ void LocalReader::add_variable(Dwarf_Die& entry, const Frame& frame, const Range
     }
     // One place for all of its life, which is where its scope has code.
     for (const AddressRange& range : scope) {
+      if (!info_.budget().spend(1)) return;
       location.low = range.low;
       location.high = range.high;
       add_location(location, id, frame, function);

@@ -150,7 +150,9 @@ void TypeTable::read_array(Slot& slot, Type& type) {
   std::string text = (has_target ? names_.type(target) : "void") + " ";
   for (std::size_t i = slot.dimension; i < dimensions.size(); ++i) {
     if (__builtin_mul_overflow(type.size, dimensions[i], &type.size)) type.size = 0;
-    text += '[' + (dimensions[i] ? std::to_string(dimensions[i]) : "") + ']';
+    text += '[';
+    if (dimensions[i] != 0) text += std::to_string(dimensions[i]);
+    text += ']';
   }
   type.name = type.plain = strings_.id(slot.dimension == 0 ? names_.type(slot.entry) : text);
 }

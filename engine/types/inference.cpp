@@ -11,7 +11,7 @@ using symbols::Symbols;
 using symbols::TypeId;
 using symbols::TypeKind;
 
-constexpr std::uint64_t kMostSteps = 20'000'000;  // instructions looked at, all functions together
+constexpr std::uint64_t kMostSteps = 5'000'000;  // instructions looked at, all functions together
 constexpr std::uint64_t kMostOfFunction = 200'000;  // instructions of one function
 constexpr std::size_t kMostUses = 4'000;            // of one kind of blocks, the most frequent ones
 constexpr double kLeastShare = 0.1;  // of the votes, to count those for its parts as its own

@@ -27,6 +27,7 @@ __all__ = [
     "lines",
     "misses",
     "objects",
+    "offsets",
     "open",
     "plot",
     "record",
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from stallscope.analyses.levels import levels as replay
     from stallscope.analyses.misses import misses
     from stallscope.analyses.objects import functions, lines, objects
+    from stallscope.analyses.offsets import offsets
     from stallscope.analyses.regions import regions
     from stallscope.analyses.verify import verify
     from stallscope.errors import StallscopeError
@@ -64,6 +66,7 @@ _HOMES = {
     "lines": ("stallscope.analyses.objects", "lines"),
     "misses": ("stallscope.analyses.misses", "misses"),
     "objects": ("stallscope.analyses.objects", "objects"),
+    "offsets": ("stallscope.analyses.offsets", "offsets"),
     "open": ("stallscope.recording", "open_recording"),
     "plot": ("stallscope.views.plots", "plot"),
     "record": ("stallscope.record", "record"),

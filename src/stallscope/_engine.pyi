@@ -78,6 +78,7 @@ def replay(
     machine: dict[str, Any],
     options: dict[str, Any],
     placed: list[tuple[str, str, str, int, int]],
+    modules: Sequence[tuple[str, bytes, int, int, int]] = ...,
 ) -> dict[str, Any]: ...
 def replay_moved(
     path: str,

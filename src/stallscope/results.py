@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+import operator
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -39,6 +40,7 @@ class Probe(msgspec.Struct, frozen=True):
 
     evictions: bool = False
     classify: bool = False  # why each miss happened
+    offsets: bool = False  # where inside of blocks misses fall
     event: str | None = None  # whose misses are sampled (machines.events); the first data cache
     period: int = 0  # 0: so that a run gives at least 10,000 samples
     seed: int = 1
@@ -97,10 +99,10 @@ class Replay:
         self.result = msgspec.json.decode((folder / NAME).read_bytes(), type=Result)
 
     def table(self, name: str) -> pa.Table:
-        if name == "type":
+        if name in ("type", "field"):
             from stallscope import types
 
-            return types.table(self)
+            return types.table(self, name)
         path = self.folder / f"{name}.parquet"
         if meta.digest(path) != self.result.files[path.name]:
             raise StallscopeError(f"{path} is damaged", "its checksum does not fit", "delete it")
@@ -120,10 +122,14 @@ def key(recording: Meta, machine: Machine, probe: Probe) -> str:
 
 def _known(recording: Recording, machine: Machine, probe: Probe) -> Path | None:
     """The folder of a result that answers this: one that counted more will do."""
-    for evictions, classify in itertools.product((False, True), repeat=2):
-        if evictions < probe.evictions or classify < probe.classify:
+    asked = (probe.evictions, probe.classify, probe.offsets)
+    for counted in itertools.product((False, True), repeat=len(asked)):
+        if any(map(operator.lt, counted, asked)):
             continue
-        more = msgspec.structs.replace(probe, evictions=evictions, classify=classify)
+        evictions, classify, offsets = counted
+        more = msgspec.structs.replace(
+            probe, evictions=evictions, classify=classify, offsets=offsets
+        )
         folder = recording.path / FOLDER / key(recording.meta, machine, more)
         if (folder / NAME).exists():
             return folder
@@ -157,7 +163,7 @@ def _compute(
     words = (stream, machine.to_engine(), options, list(_placed(recording)))
     try:
         if moves is None:
-            found = _engine.replay(*words)
+            found = _engine.replay(*words, _modules(recording, probe))
         else:
             found = _engine.replay_moved(*words, moves.policy, list(moves.sites))
     except _engine.EngineError as error:
@@ -165,8 +171,21 @@ def _compute(
     return store(recording.path, recording.meta, machine, machine_name, probe, found)
 
 
+def _modules(recording: Recording, probe: Probe) -> list[tuple[str, bytes, int, int, int]]:
+    """Files that offsets may look at, to know the elements of arrays."""
+    if not probe.offsets:
+        return []
+    from stallscope import types
+
+    return list(types.modules(recording))
+
+
 def _options(probe: Probe) -> str:
-    wanted = {"evictions": probe.evictions, "classify": probe.classify}
+    wanted = {
+        "evictions": probe.evictions,
+        "classify": probe.classify,
+        "offsets": probe.offsets,
+    }
     return "".join(f" --probe {name}" for name, asked in wanted.items() if asked)
 
 
@@ -175,6 +194,7 @@ def engine_options(machine: Machine, probe: Probe) -> dict[str, Any]:
     return {
         "evictions": probe.evictions,
         "classify": probe.classify,
+        "offsets": probe.offsets,
         "event": event.level,
         "event_code": event.code,
         "period": probe.period,

@@ -33,6 +33,7 @@ def make_probe(
     *,
     evictions: bool = False,
     classify: bool = False,
+    offsets: bool = False,
     event: str | None = None,
     period: int = 0,
     seed: int = 1,
@@ -71,6 +72,7 @@ def make_probe(
     return Probe(
         evictions=evictions,
         classify=classify,
+        offsets=offsets,
         event=None if found == find_event(machine, None) else found.name,
         period=period,
         seed=seed,

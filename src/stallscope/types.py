@@ -12,7 +12,7 @@ import contextlib
 import datetime
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,34 +26,37 @@ if TYPE_CHECKING:
     from stallscope.recording import Recording
     from stallscope.results import Replay
 
-NAME = "type.parquet"
 GUESSED = ("heap", "named")  # kinds of buckets that nobody declares a type for
 MOST = 500  # buckets, those that miss most
 STORE = 1  # of op_kind
+COUNT = 8  # bytes that C++'s new [] may keep in front of an array
+KEPT = ("type", "field")
 
 
-def table(replay: Replay) -> pa.Table:
-    """The table `type` of one replay: as kept, or made now."""
-    path = replay.folder / NAME
+def table(replay: Replay, name: str) -> pa.Table:
+    """The table `type` or `field` of one replay: as kept, or made now."""
+    path = replay.folder / f"{name}.parquet"
     if path.exists():
         with contextlib.suppress(StallscopeError):  # a damaged one is made again
-            return tables.read(path, "type")
+            return tables.read(path, name)
     import pyarrow as pa
 
-    rows = list(_guesses(replay))
-    found = pa.Table.from_pylist(rows, tables.arrow_schema("type"))
-    if rows:  # else it costs nothing to look again, and debug files may turn up
-        _keep(found, path)
-    return found
+    made = _Made(replay)
+    rows = {"type": made.type_rows(), "field": made.field_rows()}
+    found = {kept: pa.Table.from_pylist(rows[kept], tables.arrow_schema(kept)) for kept in KEPT}
+    for kept in KEPT:
+        if rows[kept]:  # else it costs nothing to look again, and debug files may turn up
+            _keep(found[kept], replay.folder / f"{kept}.parquet", kept)
+    return found[name]
 
 
-def _keep(found: pa.Table, path: Path) -> None:
+def _keep(found: pa.Table, path: Path, name: str) -> None:
     """In one step; a recording that cannot be written to is asked anew each time."""
     with contextlib.suppress(OSError):
         number, fresh = tempfile.mkstemp(prefix="new-", dir=path.parent)
         os.close(number)
         try:
-            writer = tables.TableWriter(Path(fresh), "type")
+            writer = tables.TableWriter(Path(fresh), name)
             writer.append(found)
             writer.close()
             Path(fresh).rename(path)
@@ -61,12 +64,8 @@ def _keep(found: pa.Table, path: Path) -> None:
             Path(fresh).unlink(missing_ok=True)
 
 
-def engine(recording: Recording) -> _engine.Types:
-    """The types of the modules that are still what they were."""
-    return _engine.Types(list(_modules(recording)))
-
-
-def _modules(recording: Recording) -> Iterator[tuple[str, bytes, int, int, int]]:
+def modules(recording: Recording) -> Iterator[tuple[str, bytes, int, int, int]]:
+    """(path, build id, bias, start, end) of the files that are still what they were."""
     began = datetime.datetime.fromisoformat(recording.meta.created).timestamp()
     for row in recording.table("module").to_pylist():
         if not row["build_id"]:  # then only its age tells whether it is the same
@@ -79,23 +78,34 @@ def _modules(recording: Recording) -> Iterator[tuple[str, bytes, int, int, int]]
         yield (row["path"], identity, row["bias"], row["start"], row["end"])
 
 
-def _guesses(replay: Replay) -> Iterator[dict[str, Any]]:
-    misses = _misses(replay)
-    buckets = {row["bucket"]: row for row in replay.table("bucket").to_pylist()}
-    weights = {bucket: sum(by_operation.values()) for bucket, by_operation in misses.items()}
-    asked = [b for b in misses if buckets[b]["kind"] in GUESSED]
-    asked.sort(key=lambda bucket: (-weights[bucket], bucket))
-    if not asked:
-        return
-    uses = _uses(replay, misses)
-    calls = _calls(replay.recording)
-    known = engine(replay.recording)
-    for bucket in asked[:MOST]:
-        row = buckets[bucket]
-        largest = -(-row["bytes"] // max(row["blocks"], 1))
-        guess = known.infer(uses[bucket], calls.get(row["site"], []), largest)
-        if guess is not None:
-            yield {
+class _Made:
+    """What is known of one replay's buckets."""
+
+    def __init__(self, replay: Replay) -> None:
+        self.replay = replay
+        self.engine = _engine.Types(list(modules(replay.recording)))
+        self.buckets = {row["bucket"]: row for row in replay.table("bucket").to_pylist()}
+        self.guesses = dict(self._guesses())
+
+    def _guesses(self) -> Iterator[tuple[int, _engine.Guess]]:
+        misses = _misses(self.replay)
+        weights = {bucket: sum(by_operation.values()) for bucket, by_operation in misses.items()}
+        asked = [b for b in misses if self.buckets[b]["kind"] in GUESSED]
+        asked.sort(key=lambda bucket: (-weights[bucket], bucket))
+        if not asked:
+            return
+        uses = _uses(self.replay, misses)
+        calls = _calls(self.replay.recording)
+        for bucket in asked[:MOST]:
+            row = self.buckets[bucket]
+            largest = -(-row["bytes"] // max(row["blocks"], 1))
+            guess = self.engine.infer(uses[bucket], calls.get(row["site"], []), largest)
+            if guess is not None:
+                yield bucket, guess
+
+    def type_rows(self) -> list[dict[str, Any]]:
+        return [
+            {
                 "bucket": bucket,
                 "type": guess.name,
                 "size": guess.size,
@@ -104,6 +114,75 @@ def _guesses(replay: Replay) -> Iterator[dict[str, Any]]:
                 "voted": guess.voted,
                 "source": "allocation" if guess.is_allocated else "accesses",
             }
+            for bucket, guess in self.guesses.items()
+        ]
+
+    def field_rows(self) -> list[dict[str, Any]]:
+        """Nothing when offsets were not counted."""
+        if "offset.parquet" not in self.replay.result.files:
+            return []
+        offsets: dict[int, set[int]] = collections.defaultdict(set)
+        for row in self.replay.table("offset").select(["bucket", "offset"]).to_pylist():
+            offsets[row["bucket"]].add(row["offset"])
+        folds = {row["bucket"]: row for row in self.replay.table("fold").to_pylist()}
+        known = self.guesses | dict(self._declared(offsets))
+        arrays = _new_arrays(self.replay.recording)
+        rows: list[dict[str, Any]] = []
+        for bucket in sorted(offsets.keys() & known.keys()):
+            is_array = self.buckets[bucket]["site"] in arrays
+            rows += self._fields(bucket, known[bucket], folds[bucket], offsets[bucket], is_array)
+        return rows
+
+    def _declared(self, asked: Collection[int]) -> Iterator[tuple[int, _engine.Guess]]:
+        """The types of variables, as far as their modules tell."""
+        objects = self.replay.recording.table("object").select(["kind", "name", "address"])
+        addresses = {
+            row["name"]: row["address"] for row in objects.to_pylist() if row["kind"] == "global"
+        }
+        for bucket in asked:
+            row = self.buckets[bucket]
+            if row["kind"] == "global" and row["name"] in addresses:
+                guess = self.engine.variable(addresses[row["name"]])
+                if guess is not None:
+                    yield bucket, guess
+
+    def _fields(
+        self,
+        bucket: int,
+        guess: _engine.Guess,
+        fold: dict[str, Any],
+        offsets: Collection[int],
+        is_new_array: bool,
+    ) -> Iterator[dict[str, Any]]:
+        element = guess.element_size
+        if fold["period"] not in (0, element):
+            return  # it was taken for something else while there was less to know
+        header = 0
+        if not fold["period"] and element and is_new_array:
+            header = COUNT % element if fold["largest"] % element == COUNT % element else 0
+        ordered = sorted(offsets)
+        inner = [_within(offset, header, element) for offset in ordered]
+        for offset, place, field in zip(
+            ordered, inner, self.engine.fields(guess, inner), strict=True
+        ):
+            name, start, size, kind = field
+            if offset < header:
+                name, start, size, kind = "(count)", 0, header, ""
+            elif not element and not name and guess.size:  # numbers or pointers, one by one
+                index = place // guess.size
+                name, start = f"[{index}]", index * guess.size
+            row = {"bucket": bucket, "offset": offset, "element": element, "start": start}
+            yield row | {"size": size, "name": name, "type": kind}
+
+
+def _within(offset: int, header: int, element: int) -> int:
+    return max(offset - header, 0) % element if element else offset
+
+
+def _new_arrays(recording: Recording) -> set[int]:
+    """Sites whose blocks C++'s new [] made."""
+    objects = recording.table("object").select(["site", "allocator"]).to_pylist()
+    return {row["site"] for row in objects if row["allocator"] == "new_array"}
 
 
 def _misses(replay: Replay) -> dict[int, collections.Counter[int]]:

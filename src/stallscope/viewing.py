@@ -28,9 +28,9 @@ def view(
     """A recording (the newest here when not told) on a machine (as recorded), all of its processes
     or one: what was kept of that, or a replay of the trace, which then is kept.
 
-    `probe` takes what `stallscope.sampling.make_probe` does: evictions and classify (what the
-    analyses of these names, and misses(classify=True), look at), event, period, seed, sampling,
-    min_latency, handler_cost, perturb, budget."""
+    `probe` takes what `stallscope.sampling.make_probe` does: evictions, classify and offsets
+    (what the analyses of these names, and misses(classify=True), look at), event, period, seed,
+    sampling, min_latency, handler_cost, perturb, budget."""
     opened = recording if isinstance(recording, Recording) else open_recording(recording)
     name = machine or (opened.meta.machine if opened.meta.machine != "none" else "default")
     model = machines.load(name)

@@ -16,6 +16,7 @@ import pytest
 from stallscope.analyses.evictions import EvictionRow, Evictions
 from stallscope.analyses.misses import Misses, MissLevelRow, MissRow
 from stallscope.analyses.objects import LevelRow, ObjectRow, Objects, PlaceRow, Places
+from stallscope.analyses.offsets import OffsetRow, Offsets
 from stallscope.errors import StallscopeError
 from stallscope.views import plots
 from stallscope.views.plots import picture as seen
@@ -109,6 +110,19 @@ def misses_of(*rows: tuple[str, str, int, int, int], by: str = "object") -> Miss
 def places_of(*names: str) -> Places:
     rows = [PlaceRow(name, "/src/a.c", 7, 10, 1, 0.1, 0.1, 200, 0.1) for name in names]
     return Places("r.stallscope", "risc-64k", "L1D", 100, 10, "line", None, [], LEVELS, rows)
+
+
+def offsets_of(*fields: tuple[str, int, int], object_name: str | None = None) -> Offsets:
+    """Fields are name, offset, misses."""
+    total = max(1, sum(misses for *_, misses in fields))
+    rows = [
+        OffsetRow("a < b", offset, 8, name, "long", None, n, n / total, 20 * n, n / total, 20.0)
+        for name, offset, n in fields
+    ]
+    return Offsets(
+        *("r.stallscope", "risc-64k", "L1D", None, object_name),
+        *(total, 20 * total, [], [], rows),
+    )
 
 
 class Page(HTMLParser):
@@ -249,8 +263,25 @@ def test_kinds_of_misses_lie_on_top_of_each_other_level_by_level(tmp_path: Path)
     assert whole.count("li", class_="row") == 2  # a bar for each level
 
 
+def test_fields_are_drawn_with_their_offsets_and_the_objects_that_they_are_in(
+    tmp_path: Path,
+) -> None:
+    fields = [(f"field {n}", 8 * n, 100) for n in range(30)]
+    root, text = svg(offsets_of(*fields), tmp_path)
+    assert "<!-- +8  field 1  a &lt; b -->" in text.replace(" < ", " &lt; ")
+    assert len(ids(root, "label-")) == seen.ROWS + 1
+    rest = offsets_of(*fields).top(20)[1]
+    assert rest is not None
+    assert (rest.field, rest.misses, rest.latency_per_miss) == ("10 others", 1000, 20.0)
+    inside = page(offsets_of(*fields, object_name="a < b"), tmp_path)
+    assert "+8  field 1" in inside.texts
+    assert any(said.startswith("in a < b") for said in inside.texts)
+
+
 @pytest.mark.parametrize("suffix", [".svg", ".png", ".html"])
-@pytest.mark.parametrize("result", [objects_of(), evictions_of(), places_of(), misses_of()])
+@pytest.mark.parametrize(
+    "result", [objects_of(), evictions_of(), places_of(), misses_of(), offsets_of()]
+)
 def test_nothing_is_a_picture_too(result: object, suffix: str, tmp_path: Path) -> None:
     assert plots.plot(result, tmp_path / f"p{suffix}").stat().st_size > 500
 
@@ -265,6 +296,7 @@ def test_names_stay_text_in_a_page(name: str, tmp_path: Path) -> None:
         places_of(name),
         evictions_of((name, name, 3)),
         misses_of((name, name, 1, 2, 3)),
+        offsets_of((name, 8, 3), object_name=name),
     ):
         data = plots.plot(result, tmp_path / "p.html").read_bytes().decode()
         assert not STEERING & set(data)
@@ -285,6 +317,7 @@ def test_names_stay_text_in_a_drawing(name: str, tmp_path: Path) -> None:
         places_of(name),
         evictions_of((name, name, 3)),
         misses_of((name, name, 1, 2, 3)),
+        offsets_of((name, 8, 3), object_name=name),
     ):
         root, text = svg(result, tmp_path)
         assert not STEERING & set(text)

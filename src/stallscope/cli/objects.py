@@ -16,12 +16,17 @@ from stallscope.cli.options import (
     plot_option,
     recording_argument,
 )
+from stallscope.errors import StallscopeError
 
 
 @click.command("objects")
 @recording_argument
 @click.option("--object", "object_name", metavar="NAME", help="The lines that miss on this object.")
 @click.option("--function", metavar="FUNC", help="The objects that this function misses on.")
+@click.option(
+    "--offsets", is_flag=True, help="Where inside of objects (or of --object) misses fall."
+)
+@click.option("--by-function", is_flag=True, help="With --offsets: and which functions miss there.")
 @click.option(
     "--stack-by-function", is_flag=True, help="Tell <stack> apart by the function that accesses it."
 )
@@ -35,6 +40,8 @@ def command(
     recording: str | None,
     object_name: str | None,
     function: str | None,
+    offsets: bool,
+    by_function: bool,
     as_json: bool,
     as_csv: bool,
     limit: int | None,
@@ -45,8 +52,18 @@ def command(
     from stallscope.analyses.objects import objects, places
     from stallscope.views.terminal.objects import show_objects, show_places
 
-    view = view_of(recording, **options)
-    if object_name is not None:
+    if by_function and not offsets:
+        raise StallscopeError("--by-function is for --offsets", now="--offsets --by-function")
+    if offsets and function is not None:
+        raise StallscopeError("--offsets is not for --function", now="--offsets --by-function")
+    view = view_of(recording, offsets=offsets, **options)
+    if offsets:
+        from stallscope.analyses.offsets import offsets as places_in
+        from stallscope.views.terminal.offsets import show_offsets
+
+        inside = places_in(view, object_name, by_function=by_function)
+        show("objects", inside, show_offsets, as_json, as_csv, limit, plot)
+    elif object_name is not None:
         lines = places(view, by_line=True, object_name=object_name)
         show("objects", lines, show_places, as_json, as_csv, limit, plot)
     else:

@@ -38,7 +38,6 @@ def command(
     from stallscope.analyses.levels import levels
     from stallscope.views.terminal.objects import show_levels
 
-    view = view_of(
-        recording, evictions="evictions" in probes, classify="classify" in probes, **options
-    )
+    counted = {name: name in probes for name in PROBES if name != "misses"}
+    view = view_of(recording, **counted, **options)
     show("replay", levels(view), show_levels, as_json, as_csv, limit)

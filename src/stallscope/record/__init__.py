@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from stallscope.recording import Recording
 
 SOURCES = ("valgrind",)
-PROBES = ("misses", "evictions", "classify")  # misses are counted whenever there is a machine
+# Misses are counted whenever there is a machine.
+PROBES = ("misses", "evictions", "classify", "offsets")
 
 
 @dataclass(frozen=True)
@@ -75,7 +76,11 @@ def record(
         trace=trace,
         machine=model,
         machine_name=machine,
-        probe=results.Probe(evictions="evictions" in probes, classify="classify" in probes),
+        probe=results.Probe(
+            evictions="evictions" in probes,
+            classify="classify" in probes,
+            offsets="offsets" in probes,
+        ),
         max_bytes=max_size,
         on_progress=on_progress or _silent,
         described={
