@@ -17,6 +17,7 @@ from stallscope.analyses.evictions import EvictionRow, Evictions
 from stallscope.analyses.misses import Misses, MissLevelRow, MissRow
 from stallscope.analyses.objects import LevelRow, ObjectRow, Objects, PlaceRow, Places
 from stallscope.analyses.offsets import OffsetRow, Offsets
+from stallscope.analyses.regions import RegionRow, Regions
 from stallscope.errors import StallscopeError
 from stallscope.views import plots
 from stallscope.views.plots import picture as seen
@@ -105,6 +106,11 @@ def misses_of(*rows: tuple[str, str, int, int, int], by: str = "object") -> Miss
         share = misses / max(1, total_of[level])
         found.append(MissRow(*kinds, *shares, level, name, "heap", None, None, None, misses, share))
     return Misses("r.stallscope", "risc-64k", None, by, True, None, [], levels, found)
+
+
+def regions_of(*names: str) -> Regions:
+    rows = [RegionRow(name, ["all"], 3, 500, 0.5, 90, 10, 0.25, 200, 0.2) for name in names]
+    return Regions("r.stallscope", "risc-64k", [], "L1D", 1000, 180, 40, rows)
 
 
 def places_of(*names: str) -> Places:
@@ -278,9 +284,19 @@ def test_fields_are_drawn_with_their_offsets_and_the_objects_that_they_are_in(
     assert any(said.startswith("in a < b") for said in inside.texts)
 
 
+def test_regions_that_have_no_room_are_not_added_up_as_they_lie_in_each_other(
+    tmp_path: Path,
+) -> None:
+    _, text = svg(regions_of("solve", "smooth", "restrict"), tmp_path, 2)
+    assert "<!-- solve  in all -->" in text
+    assert "<!-- 1 more regions are not shown. -->" in text
+    assert "others" not in text
+
+
 @pytest.mark.parametrize("suffix", [".svg", ".png", ".html"])
 @pytest.mark.parametrize(
-    "result", [objects_of(), evictions_of(), places_of(), misses_of(), offsets_of()]
+    "result",
+    [objects_of(), evictions_of(), places_of(), misses_of(), offsets_of(), regions_of()],
 )
 def test_nothing_is_a_picture_too(result: object, suffix: str, tmp_path: Path) -> None:
     assert plots.plot(result, tmp_path / f"p{suffix}").stat().st_size > 500
@@ -297,6 +313,7 @@ def test_names_stay_text_in_a_page(name: str, tmp_path: Path) -> None:
         evictions_of((name, name, 3)),
         misses_of((name, name, 1, 2, 3)),
         offsets_of((name, 8, 3), object_name=name),
+        regions_of(name),
     ):
         data = plots.plot(result, tmp_path / "p.html").read_bytes().decode()
         assert not STEERING & set(data)
@@ -318,6 +335,7 @@ def test_names_stay_text_in_a_drawing(name: str, tmp_path: Path) -> None:
         evictions_of((name, name, 3)),
         misses_of((name, name, 1, 2, 3)),
         offsets_of((name, 8, 3), object_name=name),
+        regions_of(name),
     ):
         root, text = svg(result, tmp_path)
         assert not STEERING & set(text)

@@ -10,7 +10,15 @@ import xml.etree.ElementTree as ET
 from pathlib import Path
 
 import pytest
-from test_plots import evictions_of, misses_of, object_row, objects_of, offsets_of, places_of
+from test_plots import (
+    evictions_of,
+    misses_of,
+    object_row,
+    objects_of,
+    offsets_of,
+    places_of,
+    regions_of,
+)
 
 from stallscope.views import plots
 
@@ -24,6 +32,7 @@ RESULTS = {
     "places": places_of("walk", "operator<<(A&, B const*)"),
     "misses": misses_of(("L1D", "grid", 5, 10, 85), ("L1D", "a < b", 20, 0, 0)),
     "offsets": offsets_of(("payload[0]", 8, 90), ("next", 0, 10), object_name="a < b"),
+    "regions": regions_of("solve", "<outside>"),
     "evictions": evictions_of(("a", "a", 60), ("a", "b", 20), ("b", "a", 15), ("c", "b", 5)),
 }
 

@@ -3,12 +3,19 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import click
 
 from stallscope.cli.machine_options import machine_options, show, view_of
-from stallscope.cli.options import csv_option, json_option, limit_option, recording_argument
+from stallscope.cli.options import (
+    csv_option,
+    json_option,
+    limit_option,
+    plot_option,
+    recording_argument,
+)
 
 
 @click.command("regions")
@@ -17,11 +24,18 @@ from stallscope.cli.options import csv_option, json_option, limit_option, record
 @json_option
 @csv_option
 @limit_option
+@plot_option
 def command(
-    recording: str | None, as_json: bool, as_csv: bool, limit: int | None, **options: Any
+    recording: str | None,
+    as_json: bool,
+    as_csv: bool,
+    limit: int | None,
+    plot: Path | None,
+    **options: Any,
 ) -> None:
     """The regions that the program marks in itself, with all that is inside each."""
     from stallscope.analyses.regions import regions
     from stallscope.views.terminal.regions import show_regions
 
-    show("regions", regions(view_of(recording, **options)), show_regions, as_json, as_csv, limit)
+    result = regions(view_of(recording, **options))
+    show("regions", result, show_regions, as_json, as_csv, limit, plot)

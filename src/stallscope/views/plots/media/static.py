@@ -33,6 +33,7 @@ FONT = "DejaVu Sans"  # comes with matplotlib
 HEAD = 84  # title, facts
 HEADING = 36  # of a chart among several
 BETWEEN = 24  # charts
+NOTE = 20
 LABEL, BAR, GAP = 20, 13, 10  # heights of a row's parts
 NAMES = 450  # width of the names beside a heat map
 TEXT = 9.5  # points
@@ -80,7 +81,7 @@ class _Sheet:
     def __init__(self, picture: Picture) -> None:
         charts = [c for c in picture.charts if isinstance(c, HeatMap) or c.rows]
         inside = sum(map(_height, charts)) + BETWEEN * len(charts[1:])
-        self.height = HEAD + EDGE + (inside or 60)
+        self.height = HEAD + EDGE + (inside or 60) + NOTE * len(picture.notes)
         self.figure = Figure(
             figsize=(WIDTH / DOTS, self.height / DOTS), dpi=DOTS, facecolor=palette.PAPER
         )
@@ -97,6 +98,10 @@ class _Sheet:
                 _bars(self, chart)
         if not charts:
             self.text(EDGE, self.y + 20, picture.empty)
+            self.y += 60
+        for note in picture.notes:
+            self.y += NOTE
+            self.text(EDGE, self.y, note, colour=palette.DIM)
 
     def text(
         self,
