@@ -17,6 +17,23 @@ from conftest import PROGRAMS, Made, Ran, Recorder
 from stallscope import meta
 
 MACHINE = ("--machine", "risc-64k")
+# What programs that read the documents may rely on; more may come.
+OF_ALL = {"recording", "machine", "processes", "rows"}
+SHARES = {"misses", "sampled", "share", "sampled_share", "latency", "latency_share"}
+PROMISED = {
+    "objects": (
+        {"level", "misses", "samples", "period", "seed", "levels"},
+        {"object", "kind", "type", "site", "blocks", "bytes", "latency_per_miss", *SHARES},
+    ),
+    "functions": ({"level", "misses", "samples", "levels"}, {"function", "file", *SHARES}),
+    "lines": ({"level", "misses", "samples", "levels"}, {"function", "file", "line", *SHARES}),
+    "evictions": (
+        {"samples", "period", "levels"},
+        {"level", "evicted", "by", "function", "line", "count", "share", "share_all"},
+    ),
+    "misses": ({"levels"}, {"level", "object", "function", "line", "misses", "share"}),
+    "replay": ({"instructions", "accesses"}, {"level", "accesses", "misses", "hit_ratio"}),
+}
 # What makes rows of each verb comparable, and what is counted in them.
 VERBS = {
     "objects": (("object", "kind"), "misses"),
@@ -155,6 +172,20 @@ def test_the_command_line_asks_with_the_same_words(
     ran = stallscope(verb, tree.path, *MACHINE, "--process", pid, "--json")
     assert ran.status == 0, ran.stderr
     assert json.loads(ran.stdout) == {"schema": f"stallscope.{verb}/1", **ask(verb, tree, pid)}
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_documents_keep_their_promised_keys(verb: str, tree: Made) -> None:
+    document = ask(verb, tree)
+    keys, row_keys = PROMISED[verb]
+    assert OF_ALL | keys <= document.keys()
+    assert document["rows"]
+    for row in document["rows"]:
+        assert row_keys <= row.keys()
+    for process in document["processes"]:
+        assert {"name", "pid", "command"} <= process.keys()
+    for level in document.get("levels", []):
+        assert {"level", "accesses", "misses"} <= level.keys()
 
 
 @pytest.mark.parametrize(

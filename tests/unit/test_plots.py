@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from stallscope.analyses.evictions import EvictionRow, Evictions
+from stallscope.analyses.evictions import EvictionRow, Evictions, ResidentRow
 from stallscope.analyses.misses import Misses, MissLevelRow, MissRow
 from stallscope.analyses.objects import LevelRow, ObjectRow, Objects, PlaceRow, Places
 from stallscope.analyses.offsets import OffsetRow, Offsets
@@ -235,6 +235,17 @@ def test_the_matrix_has_victims_as_rows_and_frames_what_evicts_itself(tmp_path: 
     shown = page(result, tmp_path)
     assert shown.count("td", class_="h15 self") == 1  # 75% of twenty steps
     assert shown.count("td", class_="none self") == 1
+
+
+def test_the_matrix_tells_how_much_stays_where_that_is_known(tmp_path: Path) -> None:
+    plain = evictions_of(("a", "b", 3), ("b", "a", 1))
+    assert "of it stays" not in svg(plain, tmp_path)[1]
+    stays = [ResidentRow("L1D", "a", "heap", 10.0, 640.0, 0.125, 3, 0.0)]
+    known = replace(plain, objects=stays)
+    assert known.matrices(5)[0].resident == (0.125, None)
+    for text in (svg(known, tmp_path)[1], plots.plot(known, tmp_path / "p.html").read_text()):
+        assert "of it stays" in text
+        assert "12.5%" in text
 
 
 def test_each_level_has_its_matrix(tmp_path: Path) -> None:

@@ -50,6 +50,7 @@ class EvictionMatrix:
     counts: tuple[tuple[int, ...], ...]
     shares: tuple[tuple[float, ...], ...]  # of the victim's evictions
     weights: tuple[float, ...]  # share of the victim's evictions in all of the level
+    resident: tuple[float | None, ...]  # of its bytes, on average; None where nobody knows
 
 
 @dataclass(frozen=True)
@@ -70,8 +71,9 @@ class Evictions:
         rows: dict[str, list[EvictionRow]] = collections.defaultdict(list)
         for row in self.rows:
             rows[row.level].append(row)
+        resident = {(row.level, row.object): row.resident_share for row in self.objects}
         return [
-            _matrix(level, rows[level.level], most, least)
+            _matrix(level, rows[level.level], most, least, resident)
             for level in self.levels
             if rows[level.level]
         ]
@@ -191,7 +193,13 @@ def _rows(
     return sorted(rows, key=lambda row: (row.level, -row.count, row.evicted, row.by, row.line or 0))
 
 
-def _matrix(level: LevelRow, rows: list[EvictionRow], most: int, least: float) -> EvictionMatrix:
+def _matrix(
+    level: LevelRow,
+    rows: list[EvictionRow],
+    most: int,
+    least: float,
+    resident: dict[tuple[str, str], float | None],
+) -> EvictionMatrix:
     part: collections.Counter[str] = collections.Counter()
     for row in rows:
         part[row.evicted] += row.count
@@ -218,4 +226,5 @@ def _matrix(level: LevelRow, rows: list[EvictionRow], most: int, least: float) -
         counts=tuple(map(tuple, counts)),
         shares=tuple(tuple(count / max(1, sum(line)) for count in line) for line in counts),
         weights=tuple(sum(line) / max(1, everything) for line in counts),
+        resident=tuple(resident.get((level.level, name)) for name in names),
     )

@@ -74,11 +74,18 @@ def _map(matrix: EvictionMatrix) -> HeatMap:
             )
             for victim, shares, counts in zip(labels, matrix.shares, matrix.counts, strict=True)
         ),
-        weights=matrix.weights,
-        weight_is="of all evictions",
+        margins=(
+            ("of all evictions", tuple(f"{weight:.1%}" for weight in matrix.weights)),
+            *([_stays(matrix)] if any(share is not None for share in matrix.resident) else []),
+        ),
         share_is="share of the victim's evictions",
         diagonal_is="evicts itself",
     )
+
+
+def _stays(matrix: EvictionMatrix) -> tuple[str, tuple[str, ...]]:
+    shares = ("" if share is None else f"{share:.1%}" for share in matrix.resident)
+    return ("of it stays", tuple(shares))
 
 
 def _numbers(row: EvictionRow) -> tuple[str, ...]:

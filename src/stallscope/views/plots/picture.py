@@ -65,8 +65,7 @@ class HeatMap:
     columns_are: str
     labels: tuple[str, ...]
     cells: tuple[tuple[Cell | None, ...], ...]  # None: never
-    weights: tuple[float, ...]  # of the rows
-    weight_is: str
+    margins: tuple[tuple[str, tuple[str, ...]], ...]  # what else is known of the rows
     share_is: str
     diagonal_is: str
 

@@ -73,7 +73,6 @@ thead th {{ border-bottom: 2px solid {palette.LINE}; }}
 .heat thead th:first-child {{ text-align: left; }}
 .heat .self {{ outline: 3px solid {palette.FRAME}; outline-offset: -3px; }}
 .heat .none {{ color: #767676; }}
-.heat .weight {{ background: none; }}
 .right > .tip {{ left: auto; right: 0; }}
 .key {{ display: flex; flex-wrap: wrap; align-items: center; gap: .4rem; color: {palette.DIM};
   font-size: 13px; margin: .4rem 0; }}
@@ -219,12 +218,16 @@ def _heat_map(chart: HeatMap) -> Iterator[str]:
     for number, label in enumerate(chart.labels, 1):
         shown = escape(_cut(label))
         yield f'<th scope="col" aria-label="{shown}" title="{shown}">{number}</th>'
-    yield f'<th scope="col">{escape(chart.weight_is)}</th></tr></thead>\n<tbody>\n'
+    for name, _ in chart.margins:
+        yield f'<th scope="col">{escape(name)}</th>'
+    yield "</tr></thead>\n<tbody>\n"
     for number, (label, cells) in enumerate(zip(chart.labels, chart.cells, strict=True)):
         yield f'<tr><th scope="row">{number + 1}&ensp;{escape(_cut(label))}</th>'
         for column, cell in enumerate(cells):
             yield _cell(cell, number == column, column >= len(cells) / 2)
-        yield f'<td class="weight">{chart.weights[number]:.1%}</td></tr>\n'
+        for _, texts in chart.margins:
+            yield f"<td>{escape(texts[number])}</td>"
+        yield "</tr>\n"
     yield "</tbody>\n</table>\n"
 
 

@@ -36,6 +36,7 @@ BETWEEN = 24  # charts
 NOTE = 20
 LABEL, BAR, GAP = 20, 13, 10  # heights of a row's parts
 NAMES = 450  # width of the names beside a heat map
+MARGIN = 116  # width of what stands beside a heat map
 TEXT = 9.5  # points
 SETTINGS: dict[Any, Any] = {
     "font.family": FONT,
@@ -142,7 +143,7 @@ class _Sheet:
 def _height(chart: Bars | HeatMap) -> float:
     if isinstance(chart, HeatMap):
         return 88 + _cell_size(chart) * len(chart.labels) + 36
-    return (HEADING if chart.title else 0) + 84 + _row_height(chart) * len(chart.rows)
+    return (HEADING if chart.title else 0) + _above(chart) + _row_height(chart) * len(chart.rows)
 
 
 def _heading(sheet: _Sheet, chart: Bars | HeatMap) -> None:
@@ -152,6 +153,12 @@ def _heading(sheet: _Sheet, chart: Bars | HeatMap) -> None:
 
 
 # --- bars
+
+
+def _above(chart: Bars) -> float:
+    """Height of the legend, where there is one, and the axes."""
+    groups = palette.colours(row.group for row in chart.rows)
+    return 84 if chart.group or palette.legend(chart, groups) else 48
 
 
 def _row_height(chart: Bars) -> float:
@@ -165,7 +172,7 @@ def _bars(sheet: _Sheet, chart: Bars) -> None:
         sheet.y += HEADING
     groups = palette.colours(row.group for row in chart.rows)
     _legend(sheet, chart.group, palette.legend(chart, groups))
-    top, row_height = sheet.y + 84, _row_height(chart)
+    top, row_height = sheet.y + _above(chart), _row_height(chart)
     columns = len(chart.panels)
     width = (WIDTH - 2 * EDGE - 40 * (columns - 1)) / columns
     for number, row in enumerate(chart.rows):
@@ -238,7 +245,7 @@ def _panel(
 
 
 def _cell_size(chart: HeatMap) -> float:
-    room = WIDTH - 2 * EDGE - NAMES - 130
+    room = WIDTH - 2 * EDGE - NAMES - MARGIN * len(chart.margins) - 14
     return min(54.0, room / len(chart.labels))
 
 
@@ -248,8 +255,9 @@ def _heat_map(sheet: _Sheet, chart: HeatMap, chart_number: int) -> None:
     top = sheet.y + 88
     sheet.text(EDGE, top - 8, f"{chart.rows_are} (rows)", weight="bold")
     sheet.text(EDGE + NAMES, top - 30, f"{chart.columns_are} (columns)", weight="bold")
-    weight_left = EDGE + NAMES + side * count + 14
-    sheet.text(weight_left, top - 30, chart.weight_is, weight="bold", size=8.5)
+    right = EDGE + NAMES + side * count + 14
+    for number, (name, _) in enumerate(chart.margins):
+        sheet.text(right + number * MARGIN, top - 30, name, weight="bold", size=8.5)
     axes = sheet.axes(EDGE + NAMES, top, side * count, side * count)
     for row, label in enumerate(chart.labels):
         middle = top + (row + 0.5) * side
@@ -257,7 +265,8 @@ def _heat_map(sheet: _Sheet, chart: HeatMap, chart_number: int) -> None:
         _label(sheet, EDGE + 26, middle, label, NAMES - 34, side, row)
         x = EDGE + NAMES + (row + 0.5) * side
         sheet.text(x, top - 8, f"{row + 1}", weight="bold", align="center", room=60)
-        sheet.text(weight_left, middle + 4, f"{chart.weights[row]:.1%}", room=80)
+        for number, (_, texts) in enumerate(chart.margins):
+            sheet.text(right + number * MARGIN, middle + 4, texts[row], room=80)
         _cells(axes, chart, chart_number, row, side)
     for number in range(count):
         axes.add_patch(
