@@ -15,6 +15,7 @@ inline session::SimulationOptions simulation_options_of(const nanobind::dict& fr
   options.evictions = nb::cast<bool>(from["evictions"]);
   options.offsets = nb::cast<bool>(from["offsets"]);
   options.classify = nb::cast<bool>(from["classify"]);
+  options.frames = nb::cast<bool>(from["frames"]);
   options.event = nb::cast<std::int32_t>(from["event"]);
   options.period = nb::cast<std::uint64_t>(from["period"]);
   options.seed = nb::cast<std::uint64_t>(from["seed"]);

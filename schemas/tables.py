@@ -159,6 +159,12 @@ BUCKET = Table(
         Column("site", "u32", "allocation path of heap blocks", none=NONE32),
         Column("blocks", "u64", "blocks that it ever had"),
         Column("bytes", "u64", "bytes of those blocks", "bytes"),
+        Column(
+            "operation",
+            "u32",
+            "of frames on a stack: the first memory operation of their function",
+            none=NONE32,
+        ),
     ),
 )
 MISS = Table(

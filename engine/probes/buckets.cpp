@@ -62,7 +62,8 @@ BucketId Buckets::named(std::string_view kind, std::string_view name, std::strin
   key += '\0';
   key += name;
   auto [at, fresh] = by_name_.try_emplace(std::move(key), static_cast<BucketId>(buckets_.size()));
-  if (fresh) buckets_.push_back({std::string(kind), std::string(name), std::string(type), kNone32});
+  if (fresh)
+    buckets_.push_back({std::string(kind), std::string(name), std::string(type), kNone32, 0, 0});
   return at->second;
 }
 
@@ -106,6 +107,40 @@ std::vector<Buckets::Names::value_type> Buckets::drop_names(std::uint64_t start,
   return dropped;
 }
 
+void Buckets::map(std::string_view kind, std::string_view name, std::uint64_t address,
+                  std::uint64_t size) {
+  place(mappings_, kind, name, "", address, size);
+  if (kind == "stack") stacks_[address] = mappings_.find(address);
+}
+
+BucketId Buckets::grow_stack(std::uint64_t address) {
+  constexpr std::uint64_t kMost = 16 << 20, kPage = 4096;
+  const auto above = stacks_.upper_bound(address);
+  if (above == stacks_.end() || above->first - address > kMost) return kNoBucket;
+  const auto [low, stack] = *above;
+  const std::uint64_t start = address / kPage * kPage;
+  bool in_the_way = mappings_.find(low) != stack || mappings_.find(low - 1) != kNoBucket;
+  if (!in_the_way)
+    mappings_.split(start, low - start, [&](BucketId bucket, std::uint64_t, std::uint64_t) {
+      in_the_way |= bucket != kNoBucket;
+    });
+  stacks_.erase(above);
+  if (in_the_way) return kNoBucket;  // and never will
+  change(start, low - start, [&] { mappings_.insert(start, low - start, stack); });
+  buckets_[stack].bytes += low - start;
+  stacks_[start] = stack;
+  return stack;
+}
+
+BucketId Buckets::find_frame(std::uint64_t address, BucketId mapping) {
+  if (mapping == kNoBucket || buckets_[mapping].kind != "stack") return mapping;
+  const std::uint32_t operation = frames_->find(address);
+  if (operation == kNone32) return mapping;
+  auto [at, fresh] = by_frame_.try_emplace(operation, static_cast<BucketId>(buckets_.size()));
+  if (fresh) buckets_.push_back({"stack", "", "", kNone32, 0, 0, operation});
+  return at->second;
+}
+
 // Mappings hold what lies in them, so they come last however large their part of the line is.
 BucketId Buckets::find_line_under_names(std::uint64_t line, std::uint32_t size) {
   BucketId best = kNoBucket;
@@ -133,7 +168,7 @@ const Start* Buckets::start_of(std::uint64_t address) {
 void Buckets::fill(BucketTable& table) const {
   for (std::uint32_t i = 0; i < buckets_.size(); ++i) {
     const Bucket& b = buckets_[i];
-    table.append({i, b.kind, b.name, b.type, b.site, b.blocks, b.bytes});
+    table.append({i, b.kind, b.name, b.type, b.site, b.blocks, b.bytes, b.operation});
   }
 }
 

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "probes/frames.h"
 #include "probes/object_map.h"
 #include "stallscope_tables.h"
 
@@ -36,11 +37,9 @@ class Buckets {
   void release(std::uint64_t address);
   // The block released last lives on: realloc failed after it had been reported as freed.
   void revive(std::uint64_t address);
-  // A stack or a mapping; a later one hides an earlier.
-  void map(std::string_view kind, std::string_view name, std::uint64_t address,
-           std::uint64_t size) {
-    place(mappings_, kind, name, "", address, size);
-  }
+  // A stack or a mapping; a later one hides an earlier. A stack grows down to where find() is asked
+  // for it, as the kernel lets the main thread's grow, unless something else is in the way.
+  void map(std::string_view kind, std::string_view name, std::uint64_t address, std::uint64_t size);
   void unmap(std::uint64_t address, std::uint64_t size);
   // A variable: lies above mappings.
   void name(std::string_view kind, std::string_view name, std::string_view type,
@@ -57,7 +56,11 @@ class Buckets {
     BucketId found = names_.empty() ? kNoBucket : names_.find(address);
     if (found == kNoBucket) found = variables_.find(address);
     if (found == kNoBucket) found = heap_.find(address);
-    if (found == kNoBucket) found = mappings_.find(address);
+    if (found == kNoBucket) {
+      found = mappings_.find(address);
+      if (found == kNoBucket) found = grow_stack(address);
+      if (frames_) found = find_frame(address, found);
+    }
     return found == kNoBucket ? kUnknown : found;
   }
   // Of a whole line: what most of it holds.
@@ -88,6 +91,8 @@ class Buckets {
   std::size_t count() const { return buckets_.size(); }
   // At most one, which outlives the changes.
   void watch(Watcher* watcher) { watcher_ = watcher; }
+  // From now on find() tells stacks apart by the function whose frame an address lies in.
+  void follow(const Frames* frames) { frames_ = frames; }
   static constexpr BucketId kUnknown = 0;
 
  private:
@@ -98,6 +103,7 @@ class Buckets {
     std::uint32_t site = kNone32;
     std::uint64_t blocks = 0;  // ever
     std::uint64_t bytes = 0;   // ever
+    std::uint32_t operation = kNone32;
   };
   struct Live {
     std::uint64_t size;
@@ -107,6 +113,8 @@ class Buckets {
   void place(ObjectMap& where, std::string_view kind, std::string_view name, std::string_view type,
              std::uint64_t address, std::uint64_t size);
   BucketId named(std::string_view kind, std::string_view name, std::string_view type);
+  BucketId grow_stack(std::uint64_t address);
+  BucketId find_frame(std::uint64_t address, BucketId mapping);
   BucketId find_line_under_names(std::uint64_t line, std::uint32_t size);
   // Takes away the names that lie whole in a range, and gives them back.
   std::vector<Names::value_type> drop_names(std::uint64_t start, std::uint64_t size);
@@ -143,7 +151,10 @@ class Buckets {
   ObjectMap variables_;
   ObjectMap heap_;
   ObjectMap mappings_;
+  std::map<std::uint64_t, BucketId> stacks_;  // by their lowest address
   Watcher* watcher_ = nullptr;
+  const Frames* frames_ = nullptr;
+  std::unordered_map<std::uint32_t, BucketId> by_frame_;  // by operation
 };
 
 }  // namespace stallscope::probes

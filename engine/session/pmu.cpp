@@ -140,10 +140,10 @@ void Simulation::data_sampled(const stream::Exit& info, const std::uint64_t* add
     if (pmu.tags)
       probe_.listening = step.kind != machine::AccessKind::store && happens &&
                          pmu.tags->issue(clock + code_.operations[number].instruction);
+    before_access(number);
     machine_->data_run(&step, addresses + i, 1, watch);
     if (pmu.untouched) pmu.untouched->data_run(&step, addresses + i, 1, code_probe_);
-    if (classify_ && happens)
-      classify_->data(addresses[i], step.size_less_one + 1, step.kind, number);
+    after_access(number, addresses[i]);
     if (pmu.tags && probe_.listening) pmu.tags->done(probe_.latency);
     if (probe_.interrupted) interrupt();
   }

@@ -4,6 +4,7 @@
 #include <bit>
 
 #include "session/pmu.h"
+#include "session/stack_steps.h"
 #include "stream/record.h"
 
 namespace stallscope::session {
@@ -148,10 +149,12 @@ Simulation::Simulation(const machine::MachineConfig& config,
       classify_(options.classify ? std::make_unique<probes::Classify>(config, buckets_) : nullptr),
       residency_(options.evictions ? std::make_unique<probes::Residency>(config, buckets_)
                                    : nullptr),
+      frames_(options.frames ? std::make_unique<probes::Frames>() : nullptr),
       code_line_(line_of_code(config)) {
   probe_.offsets = offsets_.get();
   attach(options);
-  if (classify_ || residency_ || pmu_) watch();
+  buckets_.follow(frames_.get());
+  if (classify_ || residency_ || frames_ || pmu_) watch();
 }
 
 Simulation::~Simulation() = default;
@@ -167,6 +170,7 @@ void Simulation::learn_exits() {
     const stream::Operation& operation = code_.operations[i];
     steps_.push_back(machine::Step::of(kKindOf[operation.kind], operation.size));
   }
+  if (frames_) learn_stack_steps(code_, stack_steps_);
   for (std::size_t exit = prepared_.size(); exit < code_.exits.size(); ++exit)
     prepared_.push_back(prepare(code_.exits[exit]));
   quick_exits_ = watched_ ? 0 : prepared_.size();
@@ -251,16 +255,30 @@ void Simulation::data_watched(const stream::Exit& info, const std::uint64_t* add
   if (pmu_) return data_sampled(info, addresses);
   const machine::Step* const steps = steps_.data() + info.first_operation;
   probe_.first_operation = info.first_operation;
-  if (!classify_ && !residency_)
+  if (!classify_ && !residency_ && !frames_)
     return machine_->data_run(steps, addresses, info.operations, probe_);
   Watch<Probe> watch{probe_, classify_.get(), residency_.get()};
-  if (!classify_) return machine_->data_run(steps, addresses, info.operations, watch);
+  if (!classify_ && !frames_) return machine_->data_run(steps, addresses, info.operations, watch);
   for (std::uint32_t i = 0; i < info.operations; ++i, ++probe_.first_operation) {
+    before_access(probe_.first_operation);
     machine_->data_run(steps + i, addresses + i, 1, watch);
-    if (addresses[i] != machine::kNoAddress)
-      classify_->data(addresses[i], steps[i].size_less_one + 1, steps[i].kind,
-                      probe_.first_operation);
+    after_access(probe_.first_operation, addresses[i]);
   }
+}
+
+void Simulation::before_access(std::uint32_t operation) {
+  if (frames_) frames_->at(operation);
+}
+
+void Simulation::after_access(std::uint32_t operation, std::uint64_t address) {
+  if (address == machine::kNoAddress) return;
+  const machine::Step step = steps_[operation];
+  if (classify_) classify_->data(address, step.size_less_one + 1, step.kind, operation);
+  if (!frames_ || stack_steps_[operation] == probes::Frames::Step::none) return;
+  if (stack_steps_[operation] == probes::Frames::Step::call)
+    frames_->call(address);
+  else
+    frames_->leave(address);
 }
 
 void Simulation::memory(unsigned tag, const std::uint64_t* words, std::uint32_t count) {
@@ -291,8 +309,10 @@ void Simulation::mark(unsigned tag, const std::uint64_t* words, std::uint32_t co
   const std::uint32_t thread = SS_HEAD_THREAD(words[0]);
   if (tag == SS_THREAD_SWITCH) {
     regions_.run(thread);
+    if (frames_) frames_->run(thread);
   } else if (tag == SS_THREAD_EXIT) {
     regions_.exit(thread);
+    if (frames_) frames_->exit(thread);
   } else if (tag == SS_MARK) {
     const auto record = stream::view<ss_mark>(words, count);
     if (!record) return;

@@ -12,6 +12,7 @@
 #include "machine/machine.h"
 #include "probes/buckets.h"
 #include "probes/classify.h"
+#include "probes/frames.h"
 #include "probes/misses.h"
 #include "probes/offsets.h"
 #include "probes/regions.h"
@@ -28,6 +29,7 @@ struct SimulationOptions {
   bool evictions = false;         // who throws out whom, and how much stays
   bool classify = false;          // why each miss happened
   bool offsets = false;           // where inside of blocks misses fall
+  bool frames = false;            // stacks are told apart by function
   std::int32_t event = -1;        // level whose misses are sampled: -1 for the first data cache
   bool event_code = false;        // its misses by instruction fetches, not those by data accesses
   std::uint64_t period = 0;       // 0: chosen by the run
@@ -173,6 +175,9 @@ class Simulation {
                         const std::uint64_t* addresses);
   void fetch_watched(const Prepared& prepared, const stream::Exit& info);
   void data_watched(const stream::Exit& info, const std::uint64_t* addresses);
+  // Around one access: what probes that look at every access have to know.
+  void before_access(std::uint32_t operation);
+  void after_access(std::uint32_t operation, std::uint64_t address);
   void fetch_sampled(std::uint64_t line, const stream::Exit& info);
   void data_sampled(const stream::Exit& info, const std::uint64_t* addresses);
   void interrupt();
@@ -199,7 +204,9 @@ class Simulation {
   std::unique_ptr<Elements> elements_;
   std::unique_ptr<probes::Classify> classify_;
   std::unique_ptr<probes::Residency> residency_;
-  std::unique_ptr<Pmu> pmu_;  // nullptr unless the options need it
+  std::unique_ptr<probes::Frames> frames_;
+  std::vector<probes::Frames::Step> stack_steps_;  // by operation
+  std::unique_ptr<Pmu> pmu_;                       // nullptr unless the options need it
   probes::Regions regions_;
   std::uint32_t region_ = 0;
   bool watched_ = false;

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-import operator
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -30,7 +29,9 @@ if TYPE_CHECKING:
 
 FOLDER = "results"
 NAME = "result.json"
-FORMAT = 2  # of the tables; what an earlier one left is computed again
+FORMAT = 3  # of the tables; what an earlier one left is computed again
+# What a probe may count besides misses: more of it changes nothing else.
+MORE = ("evictions", "classify", "offsets", "frames")
 # Later ones hide earlier ones where they overlap.
 STILL = ("mapping", "stack", "global")
 
@@ -41,6 +42,7 @@ class Probe(msgspec.Struct, frozen=True):
     evictions: bool = False
     classify: bool = False  # why each miss happened
     offsets: bool = False  # where inside of blocks misses fall
+    frames: bool = False  # stacks are told apart by function
     event: str | None = None  # whose misses are sampled (machines.events); the first data cache
     period: int = 0  # 0: so that a run gives at least 10,000 samples
     seed: int = 1
@@ -122,14 +124,11 @@ def key(recording: Meta, machine: Machine, probe: Probe) -> str:
 
 def _known(recording: Recording, machine: Machine, probe: Probe) -> Path | None:
     """The folder of a result that answers this: one that counted more will do."""
-    asked = (probe.evictions, probe.classify, probe.offsets)
-    for counted in itertools.product((False, True), repeat=len(asked)):
-        if any(map(operator.lt, counted, asked)):
+    asked = [getattr(probe, name) for name in MORE]
+    for counted in itertools.product((False, True), repeat=len(MORE)):
+        if any(is_asked > is_counted for is_asked, is_counted in zip(asked, counted, strict=True)):
             continue
-        evictions, classify, offsets = counted
-        more = msgspec.structs.replace(
-            probe, evictions=evictions, classify=classify, offsets=offsets
-        )
+        more = msgspec.structs.replace(probe, **dict(zip(MORE, counted, strict=True)))
         folder = recording.path / FOLDER / key(recording.meta, machine, more)
         if (folder / NAME).exists():
             return folder
@@ -181,12 +180,7 @@ def _modules(recording: Recording, probe: Probe) -> list[tuple[str, bytes, int, 
 
 
 def _options(probe: Probe) -> str:
-    wanted = {
-        "evictions": probe.evictions,
-        "classify": probe.classify,
-        "offsets": probe.offsets,
-    }
-    return "".join(f" --probe {name}" for name, asked in wanted.items() if asked)
+    return "".join(f" --probe {name}" for name in MORE if getattr(probe, name))
 
 
 def engine_options(machine: Machine, probe: Probe) -> dict[str, Any]:
@@ -195,6 +189,7 @@ def engine_options(machine: Machine, probe: Probe) -> dict[str, Any]:
         "evictions": probe.evictions,
         "classify": probe.classify,
         "offsets": probe.offsets,
+        "frames": probe.frames,
         "event": event.level,
         "event_code": event.code,
         "period": probe.period,

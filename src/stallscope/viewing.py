@@ -34,5 +34,7 @@ def view(
     opened = recording if isinstance(recording, Recording) else open_recording(recording)
     name = machine or (opened.meta.machine if opened.meta.machine != "none" else "default")
     model = machines.load(name)
-    replay = processes.replay(opened, model, name, make_probe(model, **probe), process)
+    replay = processes.replay(
+        opened, model, name, make_probe(model, frames=stack_by_function, **probe), process
+    )
     return MissView(replay, depth, wrapper, region=region, stack_by_function=stack_by_function)

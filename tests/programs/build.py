@@ -51,6 +51,7 @@ PROGRAMS: dict[str, Program] = {
         "cxx_new.cpp", ("-std=c++17",), ("-Wl,--no-as-needed", "-ltcmalloc_minimal")
     ),
     "dlopen": Program(libraries=("-ldl", "-Wl,-rpath,$ORIGIN")),
+    "frames": Program(libraries=("-pthread",)),
     "heapmap_cxx": Program("heapmap_cxx.cpp", ("-std=c++17",)),
     "locks": Program(libraries=("-pthread",)),
     "many_blocks": Program(flags=("-O0",)),

@@ -172,7 +172,7 @@ def _add(group: list[int], part: _Part) -> None:
 def _object(view: MissView, part: _Part) -> tuple[str, str]:
     if part.bucket is None:
         return (CODE, "code")
-    return (view.name(part.bucket, part.operation), view.buckets[part.bucket]["kind"])
+    return (view.name(part.bucket), view.buckets[part.bucket]["kind"])
 
 
 def _key(view: MissView, part: _Part, by: str, what: tuple[str, str]) -> tuple[Any, ...]:

@@ -239,15 +239,14 @@ class MissView:
             return None if name is None else lower.index(name.lower())
         raise StallscopeError(f"the machine has no level {name}", f"it has: {', '.join(names)}")
 
-    def name(self, bucket: int, operation: int | None = None) -> str:
-        """Of a bucket; of a stack also the function that accesses it, when that is wanted."""
+    def name(self, bucket: int) -> str:
+        """Of a bucket; of a stack also the function whose frame it is, when that is wanted."""
         row = self.buckets[bucket]
         if row["kind"] == "heap":
             return self.sites.get(row["site"], f"site {row['site']}")
-        if row["kind"] == "stack" and self.stack_by_function and operation is not None:
-            return f"{STACK} of {self.places.get(operation, ('?',))[0]}"
         if row["kind"] == "stack":
-            return STACK
+            place = self.places.get(row["operation"]) if self.stack_by_function else None
+            return STACK if place is None else f"{STACK} of {place[0]}"
         if row["kind"] == "mapping":
             return row["name"] or "<anonymous memory>"
         return str(row["name"])
@@ -308,7 +307,7 @@ def objects(view: MissView, function: str | None = None) -> Objects:
         return function is None or view.places.get(operation, ("",))[0] == function
 
     def by(bucket: int, operation: int) -> tuple[str, str]:
-        return (view.name(bucket, operation), view.buckets[bucket]["kind"])
+        return (view.name(bucket), view.buckets[bucket]["kind"])
 
     groups = view.grouped(by, keep)
     if function is not None and not groups:
@@ -319,7 +318,7 @@ def objects(view: MissView, function: str | None = None) -> Objects:
         ObjectRow(
             object=name,
             kind=kind,
-            **facts[STACK if kind == "stack" else name, kind],
+            **facts[name, kind],
             misses=sums.misses,
             sampled=sums.sampled,
             share=_ratio(sums.misses, whole.misses),
@@ -357,7 +356,7 @@ def places(view: MissView, *, by_line: bool, object_name: str | None = None) -> 
     """Functions or lines by latency; of the accesses to one object when it is given."""
 
     def keep(bucket: int, operation: int) -> bool:
-        return object_name is None or view.name(bucket, operation) == object_name
+        return object_name is None or view.name(bucket) == object_name
 
     def by(_: int, operation: int) -> tuple[str, str, int | None]:
         name, file, line = view.places.get(operation, ("?", "", None))

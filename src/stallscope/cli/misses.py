@@ -29,7 +29,7 @@ from stallscope.cli.options import (
 )
 @click.option("--object", "object_name", metavar="NAME", help="Only misses on this object.")
 @click.option(
-    "--stack-by-function", is_flag=True, help="Tell <stack> apart by the function that accesses it."
+    "--stack-by-function", is_flag=True, help="Tell <stack> apart by the function of the frame."
 )
 @region_option
 @machine_options

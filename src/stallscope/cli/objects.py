@@ -28,7 +28,7 @@ from stallscope.errors import StallscopeError
 )
 @click.option("--by-function", is_flag=True, help="With --offsets: and which functions miss there.")
 @click.option(
-    "--stack-by-function", is_flag=True, help="Tell <stack> apart by the function that accesses it."
+    "--stack-by-function", is_flag=True, help="Tell <stack> apart by the function of the frame."
 )
 @region_option
 @machine_options

@@ -38,6 +38,6 @@ def command(
     from stallscope.analyses.levels import levels
     from stallscope.views.terminal.objects import show_levels
 
-    counted = {name: name in probes for name in PROBES if name != "misses"}
-    view = view_of(recording, **counted, **options)
+    counted = {name: name in probes for name in PROBES if name not in ("misses", "frames")}
+    view = view_of(recording, stack_by_function="frames" in probes, **counted, **options)
     show("replay", levels(view), show_levels, as_json, as_csv, limit)

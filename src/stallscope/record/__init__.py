@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 SOURCES = ("valgrind",)
 # Misses are counted whenever there is a machine.
-PROBES = ("misses", "evictions", "classify", "offsets")
+PROBES = ("misses", "evictions", "classify", "offsets", "frames")
 
 
 @dataclass(frozen=True)
@@ -80,6 +80,7 @@ def record(
             evictions="evictions" in probes,
             classify="classify" in probes,
             offsets="offsets" in probes,
+            frames="frames" in probes,
         ),
         max_bytes=max_size,
         on_progress=on_progress or _silent,
