@@ -57,7 +57,7 @@ def shown(example: re.Match[str], folder: Path) -> str:
 
 
 def main() -> None:
-    pages = [Path(name).resolve() for name in sys.argv[1:]] or sorted(DOCS.glob("*.md"))
+    pages = [Path(name).resolve() for name in sys.argv[1:]] or sorted(DOCS.rglob("*.md"))
     with tempfile.TemporaryDirectory(prefix="stallscope-docs-") as folder:
         for page in pages:
             text = page.read_text()

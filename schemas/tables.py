@@ -197,9 +197,9 @@ CODE_MISS = Table(
     (
         Column("level", "u8", "level that was missed"),
         Column("region", "u32", "innermost region that the program was in; 0 for none"),
-        Column("block", "u32", "block being fetched"),
+        Column("block", "u32", "its block, or one that begins on the same stretch of code"),
         Column("address", "u64", "of its first instruction in the missing line", "bytes"),
-        Column("operation", "u32", "nearest on that straight stretch of code", none=NONE32),
+        Column("operation", "u32", "nearest on that stretch; null for none", none=NONE32),
         Column("misses", "u64", "how often"),
         Column("latency", "u64", "of those for which this was the last level missed", "cycles"),
     ),
@@ -210,8 +210,8 @@ SAMPLE = Table(
     (
         Column("bucket", "u32", "what was accessed; null for an instruction", none=NONE32),
         Column("victim", "u32", "bucket of the line thrown out; null when none was", none=NONE32),
-        Column("operation", "u32", "by which memory operation; null for one", none=NONE32),
-        Column("block", "u32", "whose instructions were fetched; null for data", none=NONE32),
+        Column("operation", "u32", "by which memory operation, or as in code_miss", none=NONE32),
+        Column("block", "u32", "as in code_miss; null for data", none=NONE32),
         Column("latency", "u32", "of the access", "cycles"),
         Column("region", "u32", "innermost region that the program was in; 0 for none"),
         Column("address", "u64", "that missed, of data or of an instruction", "bytes"),

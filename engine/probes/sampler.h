@@ -28,11 +28,11 @@ constexpr std::uint8_t served_by(std::uint32_t level, unsigned caches) {
 
 // What the handler finds in the PMU's registers.
 struct Sample {
-  BucketId bucket;  // kNoBucket for an instruction miss
-  BucketId victim;  // of the line that the miss threw out; kNoBucket when a way was empty
-  std::uint32_t operation;
-  std::uint32_t latency;                  // cycles
-  std::uint64_t address = 0;              // that missed
+  BucketId bucket;            // kNoBucket for an instruction miss
+  BucketId victim;            // of the line that the miss threw out; kNoBucket when a way was empty
+  std::uint32_t operation;    // of an instruction miss: the instruction
+  std::uint32_t latency;      // cycles
+  std::uint64_t address = 0;  // that missed
   std::uint32_t block = 0xffffffff;       // of an instruction miss
   std::uint8_t served = kServedByMemory;  // number of the cache that had it
   std::uint64_t weight = 0;               // events that it stands for; set by the sampler

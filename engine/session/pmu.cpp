@@ -53,7 +53,7 @@ void CodeProbe::count(const machine::Served& served) {
       victim == machine::kNoVictim ? probes::kNoBucket : data.bucket_of_line(victim, event_line);
   sampler->take({.bucket = probes::kNoBucket,
                  .victim = thrown_out,
-                 .operation = operation_near(code, exit.block, at),
+                 .operation = at,
                  .latency = served.latency,
                  .address = code.instructions[at].address,
                  .block = exit.block,
@@ -61,26 +61,30 @@ void CodeProbe::count(const machine::Served& served) {
   interrupted = true;
 }
 
-std::uint32_t operation_near(const stream::CodeTable& code, std::uint32_t block,
-                             std::uint32_t instruction) {
-  const stream::Block& b = code.blocks[block];
-  const auto at = [&](std::uint32_t i) -> const stream::Instruction& {
-    return code.instructions[i];
-  };
+CodePlaces::CodePlaces(const stream::CodeTable& code) : code_(code) {
+  for (std::uint32_t i = 0; i < code.blocks.size(); ++i) by_address_[code.blocks[i].address] = i;
+}
+
+CodePlace CodePlaces::find(std::uint32_t block, std::uint32_t instruction) const {
+  const stream::Block& b = code_.blocks[block];
+  const auto& at = code_.instructions;
   std::uint32_t first = instruction, last = instruction;
-  while (first > b.first_instruction && follows(at(first - 1), at(first))) --first;
-  while (last + 1 < b.first_instruction + b.instructions && follows(at(last), at(last + 1))) ++last;
-  std::uint32_t nearest = kNone32, distance = ~0u;
-  for (std::uint32_t i = 0; i < b.operations; ++i) {
-    const std::uint32_t place =
-        b.first_instruction + code.operations[b.first_operation + i].instruction;
-    if (place < first || place > last) continue;
-    const std::uint32_t apart = place < instruction ? instruction - place : place - instruction;
+  while (first > b.first_instruction && follows(at[first - 1], at[first])) --first;
+  while (last + 1 < b.first_instruction + b.instructions && follows(at[last], at[last + 1])) ++last;
+  CodePlace place{block, kNone32};
+  std::uint32_t distance = ~0u;
+  for (std::uint32_t i = b.first_operation; i < b.first_operation + b.operations; ++i) {
+    const std::uint32_t where = b.first_instruction + code_.operations[i].instruction;
+    if (where < first || where > last) continue;
+    const std::uint32_t apart = where < instruction ? instruction - where : where - instruction;
     if (apart >= distance) continue;
     distance = apart;
-    nearest = b.first_operation + i;
+    place.operation = i;
   }
-  return nearest;
+  if (const auto found = by_address_.find(at[first].address);
+      first > b.first_instruction && found != by_address_.end())
+    place.block = found->second;
+  return place;
 }
 
 Disturbance Pmu::disturbance(std::uint32_t level, std::uint64_t misses) const {
@@ -235,12 +239,23 @@ void Simulation::fill_pmu(SimulationTables& tables) const {
     tables.loads = pmu.tags->loads();
     tables.tags = pmu.tags->tags();
   }
+  if (tables.sample_code) fill_code(tables);
+}
+
+void Simulation::fill_code(SimulationTables& tables) const {
+  const CodePlaces places(code_);
+  for (std::size_t i = 0; i < tables.sample.rows(); ++i) {
+    const CodePlace place = places.find(tables.sample.block[i], tables.sample.operation[i]);
+    tables.sample.block[i] = place.block;
+    tables.sample.operation[i] = place.operation;
+  }
   MissTable by_instruction;
-  pmu.code.misses.fill(by_instruction);
+  pmu_->code.misses.fill(by_instruction);
   for (std::size_t i = 0; i < by_instruction.rows(); ++i) {
-    const std::uint32_t block = by_instruction.bucket[i], at = by_instruction.operation[i];
-    tables.code_miss.append({by_instruction.level[i], by_instruction.region[i], block,
-                             code_.instructions[at].address, operation_near(code_, block, at),
+    const std::uint32_t at = by_instruction.operation[i];
+    const CodePlace place = places.find(by_instruction.bucket[i], at);
+    tables.code_miss.append({by_instruction.level[i], by_instruction.region[i], place.block,
+                             code_.instructions[at].address, place.operation,
                              by_instruction.misses[i], by_instruction.latency[i]});
   }
 }

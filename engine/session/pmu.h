@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <unordered_map>
 #include <vector>
 
 #include "machine/machine.h"
@@ -48,10 +49,25 @@ struct CodeProbe {
   void count(const machine::Served& served);
 };
 
-// The operation nearest to an instruction (an index into the code table's) on the same stretch of
-// straight code of its block, by which it can be named; kNone32 when there is none.
-std::uint32_t operation_near(const stream::CodeTable& code, std::uint32_t block,
-                             std::uint32_t instruction);
+// By what an instruction can be named: recordings name the first instruction of each block that ran
+// and those that access memory.
+struct CodePlace {
+  std::uint32_t block;      // its own; where code of several functions is joined to one block, one
+                            // that begins where its stretch of straight code does
+  std::uint32_t operation;  // the nearest on that stretch; kNone32 when there is none
+};
+
+class CodePlaces {
+ public:
+  // Of the blocks so far; `code` outlives this.
+  explicit CodePlaces(const stream::CodeTable& code);
+  // `instruction`: an index into the code table's, of this block.
+  CodePlace find(std::uint32_t block, std::uint32_t instruction) const;
+
+ private:
+  const stream::CodeTable& code_;
+  std::unordered_map<std::uint64_t, std::uint32_t> by_address_;  // blocks
+};
 
 // Misses of a level by the sampling handler, and those that there would be without it.
 struct Disturbance {

@@ -192,6 +192,7 @@ class Simulation {
   void fill_levels(const probes::Regions::Done& all, LevelTable& table) const;
   void fill_samples(SimulationTables& tables) const;
   void fill_pmu(SimulationTables& tables) const;
+  void fill_code(SimulationTables& tables) const;
 
   machine::MachineConfig config_;
   std::unique_ptr<machine::Machine> machine_;

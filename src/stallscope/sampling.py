@@ -8,10 +8,9 @@ import re
 from stallscope.errors import StallscopeError
 from stallscope.machines import Machine
 from stallscope.machines.events import find_event
-from stallscope.results import Probe
+from stallscope.results import HANDLER_COST, Probe
 
 MODES = ("counter", "tagged")
-HANDLER_COST = 8800  # cycles to take an interrupt, measured on a workstation by the original work
 _LARGEST = 2**32 - 1
 
 
@@ -63,6 +62,10 @@ def make_probe(
         raise StallscopeError(
             "--budget with --handler-cost 0: a handler that costs nothing has no budget",
             now=f"--handler-cost {HANDLER_COST}",
+        )
+    if classify and min_latency:
+        raise StallscopeError(
+            "--classify looks at all misses, whatever they cost", now="without --min-latency"
         )
     found = find_event(machine, event)
     if found.code and sampling == "tagged":

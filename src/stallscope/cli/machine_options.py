@@ -13,6 +13,18 @@ if TYPE_CHECKING:
     from stallscope.analyses.objects import MissView
 
 
+SAMPLING = (
+    "event",
+    "period",
+    "seed",
+    "sampling",
+    "min_latency",
+    "handler_cost",
+    "perturb",
+    "budget",
+)
+
+
 def sampling_options(function: Callable[..., Any]) -> Callable[..., Any]:
     """How the machine's PMU samples; what the words mean is in stallscope.sampling."""
     for option in (
@@ -33,20 +45,16 @@ def sampling_options(function: Callable[..., Any]) -> Callable[..., Any]:
         click.option(
             "--min-latency",
             type=int,
-            default=0,
             metavar="CYCLES",
             help="Count and sample only accesses that take at least this.",
         ),
         click.option(
             "--sampling",
-            default="counter",
             metavar="counter|tagged",
             help="Interrupt every N misses, or follow one load at a time [counter].",
         ),
-        click.option("--seed", type=int, default=1, help="Of the sampling."),
-        click.option(
-            "--period", type=int, default=0, help="Misses a sample [for 10,000 samples or more]."
-        ),
+        click.option("--seed", type=int, help="Of the sampling [1]."),
+        click.option("--period", type=int, help="Misses a sample [for 10,000 samples or more]."),
         click.option(
             "--event",
             metavar="LEVEL",
@@ -55,6 +63,15 @@ def sampling_options(function: Callable[..., Any]) -> Callable[..., Any]:
     ):
         function = option(function)
     return function
+
+
+def given(options: dict[str, Any]) -> dict[str, Any]:
+    """Without the sampling options that nobody gave; what they are then is not told here."""
+    return {
+        name: value
+        for name, value in options.items()
+        if name not in SAMPLING or (value is not None and value is not False)
+    }
 
 
 def machine_options(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -87,7 +104,7 @@ def view_of(recording: str | None, **options: Any) -> MissView:
     """The options are those above. Says which processes nothing is known of."""
     from stallscope.viewing import view
 
-    found = view(recording, **options)
+    found = view(recording, **given(options))
     if missing := getattr(found.replay, "left_out", ()):
         names = ", ".join(image.meta.name for image in missing)
         click.echo(f"stallscope: left out, as they have no trace: {names}", err=True)

@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from stallscope.cli.machine_options import given, sampling_options
 from stallscope.cli.options import Count, Size
 from stallscope.errors import StallscopeError
 from stallscope.record import PROBES, SOURCES, record
@@ -41,6 +42,7 @@ from stallscope.record import PROBES, SOURCES, record
     type=click.Choice(PROBES),
     help="What to count on the machine [misses].",
 )
+@sampling_options
 @click.option("--trace", is_flag=True, help="Keep every block execution and address.")
 @click.option("--no-children", is_flag=True, help="Do not follow processes that it starts.")
 @click.option(
@@ -70,6 +72,7 @@ def command(quiet: bool, no_children: bool, command: tuple[str, ...], **options:
     if not command:
         raise StallscopeError("no program to record", now="stallscope record -- PROGRAM ARGS")
     status = view.Status(quiet=quiet)
+    options = given(options)
     recorded = record(command, children=not no_children, on_progress=status.show, **options)
     status.close()
     if not quiet:

@@ -14,9 +14,11 @@ from typing import TYPE_CHECKING, Any
 from stallscope.errors import StallscopeError
 
 if TYPE_CHECKING:
+    from stallscope.machines import Machine
     from stallscope.record import valgrind
     from stallscope.record.valgrind import Progress
     from stallscope.recording import Recording
+    from stallscope.results import Probe
 
 SOURCES = ("valgrind",)
 # Misses are counted whenever there is a machine.
@@ -50,15 +52,20 @@ def record(
     max_size: int = 0,
     turn: int = 2000,
     on_progress: Callable[[Progress], None] | None = None,
+    **sampling: Any,
 ) -> Recorded:
-    """Run `command` to its end and record it."""
-    from stallscope import machines, results
+    """Run `command` to its end and record it.
+
+    `sampling` says how the machine beside it samples, in the words of stallscope.sampling: event,
+    period, seed, sampling, min_latency, handler_cost, perturb, budget."""
+    from stallscope import machines
     from stallscope.record import valgrind
     from stallscope.record.preflight import preflight
     from stallscope.record.tool import CaptureOptions
 
     _check(source, probes, turn, (skip, max_instructions, max_size))
     model = machines.load(machine)
+    probe = _probe(model, probes, sampling)
     target = preflight(command)
     options = CaptureOptions(
         stream=trace or model.simulates,
@@ -76,17 +83,13 @@ def record(
         trace=trace,
         machine=model,
         machine_name=machine,
-        probe=results.Probe(
-            evictions="evictions" in probes,
-            classify="classify" in probes,
-            offsets="offsets" in probes,
-            frames="frames" in probes,
-        ),
+        probe=probe,
         max_bytes=max_size,
         on_progress=on_progress or _silent,
         described={
             "trace": trace,
             "probes": list(probes),
+            "sampling": sampling,
             "max_size": max_size,
             **options.described(),
         },
@@ -100,6 +103,21 @@ def _check(source: str, probes: Sequence[str], turn: int, limits: Sequence[int])
         _choose("probe", name, PROBES)
     if turn < 1 or min(limits) < 0:
         raise StallscopeError("--turn must be at least 1, and limits cannot be negative")
+
+
+def _probe(machine: Machine, probes: Sequence[str], sampling: dict[str, Any]) -> Probe:
+    from stallscope.results import Probe
+    from stallscope.sampling import make_probe
+
+    if machine.simulates:
+        asked: dict[str, Any] = {name: name in probes for name in PROBES[1:]}
+        return make_probe(machine, **asked, **sampling)
+    if sampling:
+        words = ", ".join(f"--{word.replace('_', '-')}" for word in sampling)
+        raise StallscopeError(
+            f"{words}: there is no machine that could sample", now="--machine default"
+        )
+    return Probe()
 
 
 def _carry_out(run: valgrind.Run) -> Recorded:

@@ -347,8 +347,12 @@ TEST_CASE("an instruction without operations is named by the nearest one on its 
     code.instructions.push_back({address, 1, false});
   code.operations = {{8, 1, 0, 0}, {8, 3, 0, 0}};
   code.blocks.push_back({100, 0, 1, 0, 2, 0, 6, 0, 6});
-  CHECK(operation_near(code, 0, 0) == 0);
-  CHECK(operation_near(code, 0, 2) == 0);
-  CHECK(operation_near(code, 0, 4) == 1);
-  CHECK(operation_near(code, 0, 5) == kNone32);
+  code.blocks.push_back({900, 1, 1, 2, 0, 5, 1, 6, 1});  // elsewhere it begins a block
+  const CodePlaces places(code);
+  CHECK(places.find(0, 0).operation == 0);
+  CHECK(places.find(0, 2).operation == 0);
+  CHECK(places.find(0, 4).operation == 1);
+  CHECK(places.find(0, 4).block == 0);
+  CHECK(places.find(0, 5).operation == kNone32);
+  CHECK(places.find(0, 5).block == 1);
 }
