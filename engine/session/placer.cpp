@@ -3,6 +3,7 @@
 
 #include <sys/mman.h>
 
+#include <cstddef>
 #include <map>
 #include <unordered_map>
 #include <utility>
@@ -161,6 +162,14 @@ void Placer::give_back(std::uint64_t address) {
   const auto number = static_cast<page_number>((address - kSmall) / PAGE_BYTES + 1);
   pool_free(&near_->pool_of(number), number,
             static_cast<unsigned>(address % PAGE_BYTES / GRANULE_BYTES));
+}
+
+std::optional<Knowledge> Placer::knowledge(std::uint64_t address) const {
+  if (address >= kLarge) return std::nullopt;
+  const std::uint64_t start = kKnowledge + (address - kSmall) / PAGE_BYTES * sizeof(page);
+  const std::uint64_t word = address % PAGE_BYTES / GRANULE_BYTES / 64 * 8;
+  return Knowledge{start, start + offsetof(page, taken) + word,
+                   start + offsetof(page, last) + word};
 }
 
 }  // namespace stallscope::session

@@ -30,6 +30,17 @@ struct Policy {
   std::vector<ReturnAddress> sites;
 };
 
+// Where the near allocator keeps what it knows of a small block: three words.
+struct Knowledge {
+  std::uint64_t page;   // what the page is for
+  std::uint64_t taken;  // whose granules are taken
+  std::uint64_t last;   // which end a block
+};
+
+// Addresses of all that it knows.
+inline constexpr std::uint64_t kKnowledge = (std::uint64_t{1} << 46) + (std::uint64_t{1} << 44);
+inline constexpr std::uint64_t kKnowledgeBytes = 16 << 20;  // enough for 450 MB of blocks
+
 class Placer {
  public:
   static Result<std::unique_ptr<Placer>> make(const Policy& policy);
@@ -39,6 +50,8 @@ class Placer {
   bool places(std::uint64_t site, std::uint64_t size) const;
   // Nothing when the policy leaves it to malloc. Call once for each block, in their order.
   std::optional<std::uint64_t> place(std::uint64_t site, std::uint64_t size, std::uint32_t thread);
+  // Of a small block that place() gave; nothing for a large one.
+  std::optional<Knowledge> knowledge(std::uint64_t address) const;
   // Of a block that place() gave.
   void give_back(std::uint64_t address);
 

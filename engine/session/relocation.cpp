@@ -3,9 +3,11 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <iterator>
 #include <utility>
 
 #include "stallscope_near.h"
+#include "stream/record.h"
 
 namespace stallscope::session {
 namespace {
@@ -23,6 +25,11 @@ bool from_malloc(std::uint64_t kind) {
 }
 
 std::uint64_t at_least_one(std::uint64_t size) { return std::max<std::uint64_t>(size, 1); }
+
+// Large blocks have a mapping to themselves, and keep their place in its first page.
+bool has_mapping(const ss_alloc& record) {
+  return record.size >= (128 << 10) && record.address % 4096 == 16;
+}
 
 bool wraps(const ss_alloc& record) { return record.address + record.size < record.address; }
 
@@ -84,6 +91,30 @@ std::uint64_t Gaps::below(std::uint64_t address) const {
   return range ? range->before + std::min(address, range->end) - range->start : 0;
 }
 
+void Heaps::add(std::uint64_t start, std::uint64_t end) {
+  std::uint64_t& known = ranges_[start];
+  known = std::max(known, end);
+}
+
+void Heaps::close() {
+  for (auto range = ranges_.begin(); range != ranges_.end();) {
+    const auto next = std::next(range);
+    if (next == ranges_.end() || next->first > range->second) {
+      range = next;
+      continue;
+    }
+    range->second = std::max(range->second, next->second);
+    ranges_.erase(next);
+  }
+}
+
+std::uint64_t Heaps::start_of(std::uint64_t address) const {
+  const auto after = ranges_.upper_bound(address);
+  if (after == ranges_.begin()) return 0;
+  const auto range = std::prev(after);
+  return address < range->second ? range->first : 0;
+}
+
 Result<std::unique_ptr<Relocation>> Relocation::make(const Policy& policy) {
   auto placer = Placer::make(policy);
   if (!placer) return placer.error();
@@ -101,12 +132,14 @@ void Relocation::foresee(unsigned tag, const std::uint64_t* words, std::uint32_t
   if (count < record_shape(tag).words) return;
   if (tag == SS_BRK) {
     const auto& record = *reinterpret_cast<const ss_brk*>(words);
-    heap_start_ = heap_start_ ? std::min<std::uint64_t>(heap_start_, record.old_end)
-                              : std::uint64_t{record.old_end};
-    heap_end_ = std::max<std::uint64_t>(heap_end_, record.new_end);
+    heaps_.add(record.old_end, record.new_end);
+  } else if (tag == SS_MAP) {
+    const auto map = stream::view<ss_map>(words, count);
+    if (map && map->tail.empty() && map->fields->length)
+      heaps_.add(map->fields->address, map->fields->address + map->fields->length);
   } else if (tag == SS_ALLOC) {
     const auto& record = *reinterpret_cast<const ss_alloc*>(words);
-    if (!in_heap(record.address) || wraps(record)) return;
+    if (record.address < kHeader || wraps(record) || has_mapping(record)) return;
     const bool small = record.size <= SS_NEAR_LARGEST && from_malloc(record.kind) &&
                        placer_->places(record.site, record.size);
     gaps_.had(record.address - kHeader, chunk_of(record.size), !small);
@@ -115,14 +148,27 @@ void Relocation::foresee(unsigned tag, const std::uint64_t* words, std::uint32_t
 
 void Relocation::ready() {
   gaps_.close();
-  if (heap_end_ > heap_start_) widen(heap_start_, heap_end_);
+  heaps_.close();
+  if (heaps_.end() > heaps_.lowest()) widen(heaps_.lowest(), heaps_.end());
+}
+
+std::uint64_t Relocation::moved_on(std::uint64_t address) const {
+  const std::uint64_t start = heaps_.start_of(address);
+  return start ? address - (gaps_.below(address) - gaps_.below(start)) : address;
 }
 
 std::uint64_t Relocation::look_up(std::uint64_t address) {
   const probes::BucketId move = live_.find(address);
   if (move != probes::kNoBucket) return address + moves_[move];
-  if (!in_heap(address)) return address;
-  return gaps_.contains(address) ? SS_NO_ADDRESS : address - gaps_.below(address);
+  return gaps_.contains(address) ? in_gap(address) : moved_on(address);
+}
+
+// malloc's free reads the header and writes a link into the block; the near allocator's looks at
+// two words for it.
+std::uint64_t Relocation::in_gap(std::uint64_t address) const {
+  if (address + kHeader - just_freed_.address >= just_freed_.bytes) return SS_NO_ADDRESS;
+  if (address < just_freed_.address) return just_freed_.known.last;
+  return address - just_freed_.address < 8 ? just_freed_.known.taken : just_freed_.known.page;
 }
 
 void Relocation::forget(std::uint64_t address) {
@@ -142,6 +188,9 @@ std::uint64_t Relocation::release(std::uint64_t address, std::uint32_t thread) {
   }
   const Block block = found->second;
   freed_[thread] = block.placed ? address : 0;
+  if (block.placed)
+    if (const auto known = placer_->knowledge(block.to))
+      just_freed_ = {address, chunk_of(block.size), *known};
   forget(address);
   return block.to;
 }
@@ -176,8 +225,7 @@ std::uint64_t Relocation::allocate(const ss_alloc& record) {
       keep(record, *to, true);
       return *to;
     }
-  if (!in_heap(record.address)) return record.address;
-  const std::uint64_t to = record.address - gaps_.below(record.address);
+  const std::uint64_t to = has_mapping(record) ? record.address : moved_on(record.address);
   keep(record, to, false);
   return to;
 }

@@ -4,16 +4,16 @@
 // simulation.
 //
 // Small blocks that are placed leave malloc's heap. What malloc itself did to their memory
-// (headers, lists of free blocks) does not happen then, as the near allocator keeps what it knows
-// elsewhere; and what is left in the heap moves together over memory that only such blocks ever
-// had.
+// (headers, lists of free blocks) does not happen then; when a block is freed, what the near
+// allocator knows of it is touched instead, which lies elsewhere. What is left in the heap moves
+// together over memory that only such blocks ever had.
 //
-// Not modelled: the near allocator's own accesses, about one line for every few pages of blocks;
-// that malloc would reuse memory otherwise when fewer blocks come and go; heaps that threads have
-// of their own, where what is left stays in place.
+// Not modelled: the near allocator's accesses when it makes a block, which touch what it touched
+// for the one before; that malloc would reuse memory otherwise when fewer blocks come and go.
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <unordered_map>
 #include <vector>
@@ -50,6 +50,21 @@ class Gaps {
   std::vector<Range> gaps_;  // sorted
 };
 
+// Memory that malloc may have its heaps in: what brk gave, and mappings without a file. Neighbours
+// are one.
+class Heaps {
+ public:
+  void add(std::uint64_t start, std::uint64_t end);
+  void close();  // after the last add()
+  // The first byte of the heap around an address; 0 when there is none.
+  std::uint64_t start_of(std::uint64_t address) const;
+  std::uint64_t lowest() const { return ranges_.empty() ? 0 : ranges_.begin()->first; }
+  std::uint64_t end() const { return ranges_.empty() ? 0 : ranges_.rbegin()->second; }
+
+ private:
+  std::map<std::uint64_t, std::uint64_t> ranges_;  // start -> end; sorted, apart once closed
+};
+
 class Relocation {
  public:
   static Result<std::unique_ptr<Relocation>> make(const Policy& policy);
@@ -74,11 +89,17 @@ class Relocation {
     std::uint32_t move;
     bool placed;  // else only moved on
   };
+  // A small placed block that was freed last, while malloc's free still looks at its memory.
+  struct Freed {
+    std::uint64_t address = 0;
+    std::uint64_t bytes = 0;
+    Knowledge known{};
+  };
   explicit Relocation(std::unique_ptr<Placer> placer) : placer_(std::move(placer)) {}
-  bool in_heap(std::uint64_t address) const {
-    return address >= heap_start_ && address < heap_end_;
-  }
+  // Where an address of what is left lies, once heaps have closed their gaps.
+  std::uint64_t moved_on(std::uint64_t address) const;
   std::uint64_t look_up(std::uint64_t address);
+  std::uint64_t in_gap(std::uint64_t address) const;
   // Where the block lies from now on, and where it lay.
   std::uint64_t allocate(const ss_alloc& record);
   std::uint64_t release(std::uint64_t address, std::uint32_t thread);
@@ -89,14 +110,15 @@ class Relocation {
 
   std::unique_ptr<Placer> placer_;
   Gaps gaps_;
-  std::uint64_t heap_start_ = 0, heap_end_ = 0;             // what brk ever gave
+  Heaps heaps_;
   std::unordered_map<std::uint64_t, Block> blocks_of_;      // by recorded address
   std::unordered_map<std::uint32_t, std::uint64_t> freed_;  // by thread: a placed block, just freed
   probes::ObjectMap live_;                                  // recorded address -> moves_
   std::vector<std::uint64_t> moves_;                        // what to add, modulo 2^64
   std::vector<std::uint32_t> unused_;                       // of moves_
   std::uint64_t lowest_ = 0, extent_ = 0;                   // of all that moves
-  std::uint64_t blocks_ = 0;                                // placed
+  Freed just_freed_;
+  std::uint64_t blocks_ = 0;  // placed
 };
 
 // A sink that moves what it passes on.

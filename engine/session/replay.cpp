@@ -62,6 +62,7 @@ Result<Replayed> replay_moved(const std::string& path, const machine::MachineCon
   auto simulation = Simulation::make(config, reader->code(), options);
   if (!simulation) return simulation.error();
   place_all(placed, (*simulation)->buckets());
+  (*simulation)->buckets().map("mapping", "near allocator", kKnowledge, kKnowledgeBytes);
   RelocatedSimulation moved{**relocation, **simulation, {}};
   if (Status read = reader->for_each(moved); !read) return read.error();
   Replayed result = result_of(**simulation, *reader);

@@ -184,12 +184,19 @@ def test_what_cannot_be_predicted_or_confirmed_is_one_clear_sentence(folder: Pat
     assert made.returncode == 0, made.stderr
     assert "has no trace" in refused(without, "--predict")
 
+    changing = folder / "changing"
+    changing.write_bytes(program("arrays", folder).read_bytes())
+    changing.chmod(0o755)
+    changed = recorded("changing", [changing, 2000, 1], folder)
+    run("gcc", "-O1", PROGRAMS / "arrays.c", "-o", changing)
+    assert "has changed since it was recorded" in refused(changed, "--confirm")
+
     copy = gone / "copy"
     copy.write_bytes(Path("/bin/true").read_bytes())
     copy.chmod(0o755)
     elsewhere = recorded("elsewhere", [copy], folder)
     copy.unlink()
-    assert "cannot run" in refused(elsewhere, "--confirm")
+    assert "no such program" in refused(elsewhere, "--confirm")
 
 
 # --- the library

@@ -42,8 +42,9 @@ def confirm(made: Layout, view: MissView, text: str, runs: int) -> Layout:
         file = Path(folder) / "policy"
         write(text, file)
         placed = environment(file)
+        again = _recorded(view, recording, placed, Path(folder))
         native = _native(recording, placed, runs) if runs else None
-        return confirmed(made, _recorded(view, recording, placed, Path(folder)), native)
+        return confirmed(made, again, native)
 
 
 def _recorded(
@@ -60,8 +61,24 @@ def _recorded(
     words = ["record", "-q", "-o", again, "--machine", folder / "machine.toml", "--"]
     command = [sys.executable, "-c", _RECORD, *map(str, words)]
     _run(recording, command, placed)
+    _check_same(recording, open_recording(again))
     replay = processes.replay(open_recording(again), machine, result.machine_name, results.Probe())
     return MissView(replay, view.depth, view.wrappers)
+
+
+def _check_same(before: Recording, again: Recording) -> None:
+    """A policy belongs to one build of a program; another one is not placed, and says nothing."""
+    builds = [
+        {row["path"]: row["build_id"] for row in recording.table("module").to_pylist()}
+        for recording in (before, again)
+    ]
+    for path, build in builds[0].items():
+        if build and builds[1].get(path, build) != build:
+            raise StallscopeError(
+                f"{path} has changed since it was recorded",
+                f"its build id was {build} and is {builds[1][path]} now",
+                "record the program again",
+            )
 
 
 def _native(recording: Recording, placed: Mapping[str, str], runs: int) -> Native:
