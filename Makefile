@@ -85,6 +85,9 @@ fuzz: build ## a million mutations of a recording, a million of a stream, and th
 bench: build ## speed against native runs and peers, as ratios
 	@$(BIN)/python -m benchmarks
 
+reproduce: build ## docs/reproduction/: what the tables of the original study become here
+	@$(BIN)/python -m benchmarks.reproduce
+
 docs: build ## the pages that are made from declarations
 	@$(BIN)/python -m schemas.generate --docs docs/tables.md
 

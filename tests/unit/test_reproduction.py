@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""docs/reproduction/ is whole: every page that the command makes, with its numbers; and these
+keep what sampling promises."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from benchmarks.reproduce import index
+from benchmarks.reproduce.__main__ import pages
+from benchmarks.reproduce.page import Page, change, count, percent
+
+FOLDER = Path(__file__).resolve().parents[2] / "docs/reproduction"
+
+
+def numbers(page: str) -> dict[str, Any]:
+    document: dict[str, Any] = json.loads((FOLDER / f"{page}.json").read_text())
+    return document
+
+
+def test_every_page_is_there_and_in_the_index() -> None:
+    assert list(pages()) == list(index.ORDER) == list(index.ABOUT)
+    listed = (FOLDER / "README.md").read_text()
+    for name in index.ORDER:
+        assert f"]({name}.md)" in listed
+        assert numbers(name)["schema"] == f"stallscope.reproduction.{name}/1"
+
+
+@pytest.mark.parametrize("table", ["table_1", "table_11"])
+def test_sampled_shares_of_large_objects_are_within_a_point_and_a_half(table: str) -> None:
+    rows = [row for row in numbers("shares")[table] if row["exact"] >= 0.1]
+    assert len(rows) >= 10
+    assert all(abs(row["error, points"]) <= 0.015 for row in rows)
+
+
+def test_sampled_evictions_are_within_five_points() -> None:
+    assert numbers("matrices")["worst_points"] <= 5
+
+
+def test_cured_forms_have_fewer_misses_where_the_original_had() -> None:
+    for page in ("quake", "placement"):
+        assert all(row["change"] < 1 for row in numbers(page)["levels"] if row["in the original"])
+
+
+def test_a_table_is_text_for_people_and_numbers_for_programs(tmp_path: Path) -> None:
+    page = Page(tmp_path, "small", "A page")
+    page.text("Words\n   that   wrap.")
+    page.table(
+        "t",
+        ["name", "misses", "share", "change"],
+        [["a|b", count(1234), percent(0.5), change(0.8)]],
+    )
+    page.write()
+    assert "| a\\|b | 1,234 | 50.0% | −20% |" in (tmp_path / "small.md").read_text()
+    row = {"name": "a|b", "misses": 1234, "share": 0.5, "change": 0.8}
+    assert json.loads((tmp_path / "small.json").read_text())["t"] == [row]
