@@ -67,10 +67,13 @@ def run(
     cwd: Path | None = None,
     env: Mapping[str, str] | None = None,
 ) -> Ran:
-    """Runs a command to its end."""
+    """Runs a command to its end. What pytest tells in the environment is not passed on: it differs
+    from test to test, and stacks begin below the environment."""
+    passed = dict(os.environ if env is None else env)
+    passed.pop("PYTEST_CURRENT_TEST", None)
     command = [word if isinstance(word, bytes) else str(word) for word in words]
     ran = subprocess.run(
-        command, input=stdin, capture_output=True, timeout=PATIENCE, cwd=cwd, env=env
+        command, input=stdin, capture_output=True, timeout=PATIENCE, cwd=cwd, env=passed
     )
     status = ran.returncode if ran.returncode >= 0 else 128 - ran.returncode
     return Ran(status, ran.stdout, ran.stderr)
