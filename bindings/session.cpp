@@ -99,8 +99,8 @@ nb::list batches_of(std::vector<session::Batch> batches) {
   return list;
 }
 
-nb::object process_simulation(const session::Process& process) {
-  const session::Simulation* simulation = process.simulation();
+nb::object process_simulation(session::Process& process) {
+  session::Simulation* simulation = process.simulation();
   if (simulation == nullptr) return nb::none();
   return simulation_of(simulation->tables(), simulation->instructions(), simulation->accesses());
 }

@@ -52,7 +52,7 @@ def c_header() -> str:
         f"#define SS_NO_ADDRESS {records.NO_ADDRESS:#x}ULL\n",
         "#define SS_HEAD(tag, words, thread) \\",
         "  (((ss_word)(tag) << 56) | ((ss_word)(words) << 32) | (ss_word)(thread))",
-        "#define SS_BLOCK_HEAD(exit) ((SS_BLOCK_TAG << 56) | (ss_word)(exit))",
+        "#define SS_BLOCK_HEAD(exit, operations) SS_HEAD(SS_BLOCK_TAG, 1 + (operations), exit)",
         "#define SS_HEAD_TAG(head) ((unsigned)((head) >> 56))",
         "#define SS_HEAD_WORDS(head) ((unsigned)(((head) >> 32) & 0xffffff))",
         "#define SS_HEAD_THREAD(head) ((unsigned)((head) & 0xffffffff))\n",

@@ -6,9 +6,9 @@ A record begins with a head word: tag in bits 63..56, length in words (head incl
 executed. The fields follow, one word each, then the tail: a word with its length in bytes and the
 bytes, padded with zeros to whole words.
 
-A block execution is the one exception: tag 0x80, the exit's number in bits 31..0, and then one
-address word for each memory operation that the block table lists up to that exit. An operation
-that was guarded and did not happen has the address NO_ADDRESS.
+A block execution is the one exception: tag 0x80, its length as above, the exit's number in bits
+31..0, and then one address word for each memory operation that the block table lists up to that
+exit. An operation that was guarded and did not happen has the address NO_ADDRESS.
 """
 
 from schemas.declare import Choice, Field, Record

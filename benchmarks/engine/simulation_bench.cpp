@@ -2,11 +2,10 @@
 // How fast a recording's stream goes through the default machine, without a ring and without
 // decoding: what the recorder's thread does beside the target.
 //
-//   simulation_bench STREAM.ss [rounds]
+//   simulation_bench STREAM.ss
 #include <chrono>
 #include <cstdio>
-#include <cstdlib>
-#include <string>
+#include <memory>
 #include <vector>
 
 #include "session/simulation.h"
@@ -16,23 +15,6 @@
 using namespace stallscope;
 
 namespace {
-
-constexpr std::size_t kMostWords = 40'000'000;  // 320 MB
-
-struct Collect {
-  std::vector<std::uint64_t> words;
-  bool room() const { return words.size() < kMostWords; }
-
-  void on_block(std::uint32_t exit, const stream::Exit& info, const std::uint64_t* addresses) {
-    if (!room()) return;
-    words.push_back(SS_BLOCK_TAG << 56 | exit);
-    words.insert(words.end(), addresses, addresses + info.operations);
-  }
-  Status on_record(unsigned, const std::uint64_t* record, std::uint32_t count) {
-    if (room()) words.insert(words.end(), record, record + count);
-    return Done{};
-  }
-};
 
 // As src/stallscope/machines/presets/default.toml has it.
 machine::MachineConfig default_machine() {
@@ -60,6 +42,51 @@ machine::MachineConfig default_machine() {
   return config;
 }
 
+// As a recorder counts blocks.
+struct Counting {
+  session::Simulation& simulation;
+  const stream::CodeTable& code;
+  std::vector<std::uint64_t> taken{};
+
+  void on_block(std::uint32_t exit, const stream::Exit& info, const std::uint64_t* addresses) {
+    simulation.on_block(exit, info, addresses);
+  }
+  std::size_t on_blocks(std::span<const std::uint64_t> words) {
+    if (taken.size() < code.exits.size()) taken.resize(code.exits.size());
+    return simulation.on_blocks(words, taken.data());
+  }
+  Status on_record(unsigned tag, const std::uint64_t* words, std::uint32_t count) {
+    return simulation.on_record(tag, words, count);
+  }
+};
+
+// Collects as much as a ring's buffers hold, then runs it.
+struct Collect {
+  static constexpr std::size_t kWords = 1 << 19;
+  stream::CodeTable code;
+  std::unique_ptr<session::Simulation> simulation;
+  std::vector<std::uint64_t> words{};
+  std::chrono::duration<double> taken{};
+
+  void on_block(std::uint32_t exit, const stream::Exit& info, const std::uint64_t* addresses) {
+    words.push_back(SS_BLOCK_HEAD(exit, info.operations));
+    words.insert(words.end(), addresses, addresses + info.operations);
+    if (words.size() >= kWords) (void)run();
+  }
+  Status on_record(unsigned, const std::uint64_t* record, std::uint32_t count) {
+    words.insert(words.end(), record, record + count);
+    return Done{};
+  }
+  Status run() {
+    Counting counting{*simulation, code};
+    const auto start = std::chrono::steady_clock::now();
+    Status parsed = stream::parse(std::span<const std::uint64_t>(words), code, counting);
+    taken += std::chrono::steady_clock::now() - start;
+    words.clear();
+    return parsed;
+  }
+};
+
 int fail(const Error& error) {
   std::fprintf(stderr, "%s %s\n", error.what.c_str(), error.why.c_str());
   return 1;
@@ -68,24 +95,16 @@ int fail(const Error& error) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc < 2) return std::fprintf(stderr, "simulation_bench STREAM.ss [rounds]\n"), 2;
+  if (argc != 2) return std::fprintf(stderr, "simulation_bench STREAM.ss\n"), 2;
   auto reader = stream::TraceReader::open(argv[1]);
   if (!reader) return fail(reader.error());
   Collect collect;
+  auto simulation = session::Simulation::make(default_machine(), collect.code, {});
+  if (!simulation) return fail(simulation.error());
+  collect.simulation = std::move(*simulation);
   if (Status read = reader->for_each(collect); !read) return fail(read.error());
-  const int rounds = argc > 2 ? std::atoi(argv[2]) : 3;
-  for (int round = 0; round < rounds; ++round) {
-    stream::CodeTable code;
-    auto simulation = session::Simulation::make(default_machine(), code, {});
-    if (!simulation) return fail(simulation.error());
-    const auto start = std::chrono::steady_clock::now();
-    if (Status parsed =
-            stream::parse(std::span<const std::uint64_t>(collect.words), code, **simulation);
-        !parsed)
-      return fail(parsed.error());
-    const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - start;
-    const double accesses = static_cast<double>((*simulation)->accesses());
-    std::printf("%.1f million accesses, %.1f million a second\n", accesses / 1e6,
-                accesses / 1e6 / taken.count());
-  }
+  if (Status run = collect.run(); !run) return fail(run.error());
+  const double accesses = static_cast<double>(collect.simulation->accesses());
+  std::printf("%.1f million accesses, %.1f million a second\n", accesses / 1e6,
+              accesses / 1e6 / collect.taken.count());
 }

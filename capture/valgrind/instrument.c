@@ -55,7 +55,7 @@ static void write_entry(struct writing* w) {
     IRTemp limit = load64(w, &ss_ring->limit);
     call_when_below(w, limit, position, "ss_ring_next_buffer", ss_ring_next_buffer);
     w->position = load64(w, &ss_ring->position);
-    store(w, IRExpr_RdTmp(w->position), IRExpr_Const(IRConst_U64(SS_BLOCK_HEAD(w->number))));
+    store(w, IRExpr_RdTmp(w->position), IRExpr_Const(IRConst_U64(SS_BLOCK_HEAD(w->number, w->shape->exit[0].operations))));
   } else {
     w->counters = load64(w, &ss_ring->counters);
   }
@@ -80,7 +80,7 @@ static void write_exit(struct writing* w) {
   if (ss_options.stream) {
     if (w->stored_exit != exit)
       store(w, IRExpr_RdTmp(w->position),
-            IRExpr_Const(IRConst_U64(SS_BLOCK_HEAD(w->number + exit))));
+            IRExpr_Const(IRConst_U64(SS_BLOCK_HEAD(w->number + exit, w->operations))));
     if (w->stored_operations != (Int)w->operations)
       store(w, field(&ss_ring->position), add64(w, w->position, 8ULL * (1 + w->operations)));
   } else if (moved || w->stored_exit != exit || w->stored_operations < 0) {

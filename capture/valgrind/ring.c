@@ -200,17 +200,15 @@ static void leave_dead_recorder(void) {
   ss_ring_detach();
 }
 
+/* The reader has much to do before it runs out of work, so a nap costs nothing, and spinning would
+   take the processor away from it. */
 static void wait_for_reader(void) {
-  for (UInt round = 0;; round++) {
+  for (UInt round = 1;; round++) {
     ULong consumed = __atomic_load_n(&ss_ring->consumed, __ATOMIC_ACQUIRE);
     if (ss_ring->published - consumed < SS_RING_BUFFERS) return;
-    if (round < 2000) {
-      __builtin_ia32_pause();
-      continue;
-    }
-    struct vki_timespec nap = {0, 50000};
+    struct vki_timespec nap = {0, 100000};
     system_call(__NR_nanosleep, (UWord)&nap, 0, 0, 0, 0, 0);
-    if (round % 400 == 0 && !recorder_alive()) return leave_dead_recorder();
+    if (round % 200 == 0 && !recorder_alive()) return leave_dead_recorder();
   }
 }
 
@@ -258,11 +256,21 @@ static void enter_parking(void) {
   ss_ring->limit = (Addr)(parking + SS_RING_BUFFER_WORDS - SS_RING_GUARD_WORDS);
 }
 
+/* The buffer's lines are in the cache of the reader's processor. To fetch them one by one, as they
+   are written, would make the target wait for each. */
+static void fetch_buffer(void) {
+  const HChar* start = (const HChar*)(Addr)ss_ring->position;
+  for (UWord at = 0; at < BUFFER_BYTES; at += 64)
+    __asm__ volatile("prefetchw %0" : : "m"(start[at]));
+}
+
 void ss_ring_next_buffer(void) {
   if (ss_ring->parked)
     enter_parking();
-  else
+  else {
     ss_ring_publish();
+    fetch_buffer();
+  }
 }
 
 void ss_ring_park(void) {

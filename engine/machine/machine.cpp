@@ -117,21 +117,6 @@ void Machine::open(Port& port) {
     front.pages = tlb.settled.empty() ? kNothingSettled : tlb.settled.data();
     front.pages_mask = tlb.settled_mask();
   }
-  port.kernel = kernel_of(port);
-}
-
-// A plain port whose first cache keeps settled lines and lets a fill settle.
-Machine::Kernel Machine::kernel_of(const Port& port) {
-  if (!port.plain || port.front.lines == kNothingSettled) return Kernel::slow;
-  const Level& cache = *port.caches.levels[0];
-  if (!cache.fill_settles) return Kernel::slow;
-#if defined(__x86_64__)
-  const bool usual = port.front.line_bits == kUsualLineBits &&
-                     (port.front.page_bits == kUsualPageBits || port.tlbs.depth == 0);
-  if (usual && cache.touches_with(LruAvx512<1>::touch)) return Kernel::avx512;
-  if (usual && cache.touches_with(LruAvx2<2>::touch)) return Kernel::avx2;
-#endif
-  return Kernel::by_pointer;
 }
 
 bool Machine::invalidate_inside(Level& level, std::uint64_t line) {

@@ -45,7 +45,7 @@ struct Front {
   }
   bool line_differs(std::uint64_t address, std::uint64_t size_less_one, std::uint64_t reads) const {
     const std::uint64_t line = address >> line_bits;
-    return (((lines[line & lines_mask] ^ key_of(line)) | reads) ^ 1 |
+    return ((((lines[line & lines_mask] ^ key_of(line)) | reads) ^ 1) |
             ((address & offset_mask) + size_less_one) >> line_bits) != 0;
   }
   bool page_differs(std::uint64_t first, std::uint64_t last) const {
@@ -100,6 +100,7 @@ class Machine {
   std::vector<std::uint64_t> resident(std::uint32_t cache);
 
  private:
+  friend class Passes;
   friend Result<std::unique_ptr<Machine>> make_machine(const MachineConfig& config);
   explicit Machine(const MachineConfig& config);
 
@@ -109,15 +110,13 @@ class Machine {
     void add(Level* level) { levels[depth++] = level; }
   };
 
-  // How runs of accesses are driven.
-  enum class Kernel : std::uint8_t { slow, by_pointer, avx2, avx512 };
-
   // Where data or instructions enter. What the hot path reads stands first.
   struct Port {
     Front front{};
     std::uint64_t accesses[kKinds]{};
-    bool plain = true;  // see plain.h
-    Kernel kernel = Kernel::slow;
+    // Its caches all allocate on writes and write back, none is exclusive or has prefetchers, and
+    // memory is mapped as it is: an access within one line needs no bookkeeping on its way.
+    bool plain = true;
     Path caches;
     Path tlbs;
   };
@@ -143,14 +142,6 @@ class Machine {
   template <typename Probe>
   void access_slowly(Port& port, std::uint64_t address, std::uint32_t size, AccessKind kind,
                      Probe& probe);
-  template <typename Way, typename Probe>
-  void run_plainly(const Step* steps, const std::uint64_t* addresses, std::uint32_t count,
-                   Probe& probe);
-  template <typename Way, typename Probe>
-  void access_plainly(std::uint64_t address, Step step, Probe& probe);
-  template <typename Probe>
-  void run_slowly(const Step* steps, const std::uint64_t* addresses, std::uint32_t count,
-                  Probe& probe);
   template <typename Probe>
   void report_served(const Port& port, std::uint32_t depth, std::uint32_t translation,
                      std::uint64_t address, AccessKind kind, Probe& probe) const;
@@ -202,7 +193,6 @@ class Machine {
   void add_tlbs();
   void add_prefetchers();
   void open(Port& port);
-  static Kernel kernel_of(const Port& port);
 
   MachineConfig config_;
   Mapping mapping_;
@@ -219,5 +209,4 @@ Result<std::unique_ptr<Machine>> make_machine(const MachineConfig& config);
 
 }  // namespace stallscope::machine
 
-#include "machine/plain.h"
 #include "machine/walk.h"

@@ -281,6 +281,21 @@ void Machine::run_prefetchers(Walk& walk, std::uint32_t depth, Probe& probe) {
 }
 
 template <typename Probe>
+void Machine::data_run(const Step* steps, const std::uint64_t* addresses, std::uint32_t count,
+                       Probe& probe) {
+  for (std::uint32_t i = 0; i < count; ++i) {
+    const Step& step = steps[i];
+    if (!data_.front.differs(addresses[i], step.size_less_one, step.reads)) continue;
+    if (addresses[i] == kNoAddress) {
+      probe.on_absent(step.kind);
+      continue;
+    }
+    probe.at(i);
+    access_slowly(data_, addresses[i], step.size_less_one + 1, step.kind, probe);
+  }
+}
+
+template <typename Probe>
 void Machine::data_batch(std::span<const std::uint64_t> addresses, std::uint32_t size,
                          AccessKind kind, Probe& probe) {
   constexpr std::size_t kAhead = 12;

@@ -69,6 +69,7 @@ BucketId Buckets::named(std::string_view kind, std::string_view name, std::strin
 
 void Buckets::unmap(std::uint64_t address, std::uint64_t size) {
   if (size == 0 || wraps(address, size)) return;
+  changes_[kWideSlot] += 1;
   change(address, size, [&] {
     mappings_.erase(address, size);
     variables_.erase(address, size);
@@ -82,6 +83,7 @@ void Buckets::place(ObjectMap& where, std::string_view kind, std::string_view na
   const BucketId bucket = named(kind, name, type);
   ++buckets_[bucket].blocks;
   buckets_[bucket].bytes += size;
+  if (&where == &mappings_) changes_[kWideSlot] += 1;
   change(address, size, [&] { where.insert(address, size, bucket); });
   ++placed_;
 }
@@ -126,6 +128,7 @@ BucketId Buckets::grow_stack(std::uint64_t address) {
     });
   stacks_.erase(above);
   if (in_the_way) return kNoBucket;  // and never will
+  changes_[kWideSlot] += 1;
   change(start, low - start, [&] { mappings_.insert(start, low - start, stack); });
   buckets_[stack].bytes += low - start;
   stacks_[start] = stack;
@@ -139,6 +142,46 @@ BucketId Buckets::find_frame(std::uint64_t address, BucketId mapping) {
   auto [at, fresh] = by_frame_.try_emplace(operation, static_cast<BucketId>(buckets_.size()));
   if (fresh) buckets_.push_back({"stack", "", "", kNone32, 0, 0, operation});
   return at->second;
+}
+
+// A change within a wide range that locate() may have given out as a whole counts as a wide one.
+void Buckets::stamp_changed(std::uint64_t start, std::uint64_t size) {
+  if (size >= ObjectMap::kWide || heap_.has_wide(start, size) || variables_.has_wide(start, size) ||
+      names_.has_wide(start, size)) {
+    changes_[kWideSlot] += 1;
+    return;
+  }
+  for (std::uint64_t page = start >> kPageBits; page <= (start + size - 1) >> kPageBits; ++page)
+    changes_[page & (kSlots - 1)] += 1;
+  if (mappings_.empty()) return;
+  const Stretch mapping = mappings_.locate(start);
+  changes_[mapping_slot_of(mapping)] += 1;
+  if (start + size - 1 - mapping.start >= mapping.end - mapping.start)
+    changes_[mapping_slot_of(mappings_.locate(start + size - 1))] += 1;
+}
+
+// Blocks and variables may be wide. So may what lies in a mapping and in nothing else, but blocks
+// come into being there at any time: it has a slot for itself.
+Buckets::Place Buckets::locate(std::uint64_t address) {
+  std::uint64_t start = 0, last = ~std::uint64_t{0};
+  BucketId bucket = kUnknown;
+  ObjectMap* const layers[] = {&names_, &variables_, &heap_, &mappings_};
+  for (ObjectMap* layer : layers) {
+    if (layer->empty()) continue;
+    const Stretch stretch = layer->locate(address);
+    start = std::max(start, stretch.start);
+    last = std::min(last, stretch.end - 1);
+    if (stretch.bucket == kNoBucket) continue;
+    bucket = stretch.bucket;
+    if (last - start < ObjectMap::kWide) break;
+    return {bucket, layer == &mappings_ ? mapping_slot_of(stretch) : kWideSlot, start,
+            last - start + 1};
+  }
+  if (bucket == kUnknown && grow_stack(address) != kNoBucket) return locate(address);
+  const std::uint64_t page = address >> kPageBits << kPageBits;
+  start = std::max(start, page);
+  last = std::min(last, page + ((std::uint64_t{1} << kPageBits) - 1));
+  return {bucket, slot_of(address), start, last - start + 1};
 }
 
 // Mappings hold what lies in them, so they come last however large their part of the line is.

@@ -53,7 +53,7 @@ class Buckets {
   // Never kNoBucket: what lies nowhere is in the bucket `unknown`. Names that the program gave and
   // variables lie above heap blocks, and those above the mappings that hold them.
   BucketId find(std::uint64_t address) {
-    BucketId found = names_.empty() ? kNoBucket : names_.find(address);
+    BucketId found = given_.empty() ? kNoBucket : names_.find(address);
     if (found == kNoBucket) found = variables_.find(address);
     if (found == kNoBucket) found = heap_.find(address);
     if (found == kNoBucket) {
@@ -63,9 +63,20 @@ class Buckets {
     }
     return found == kNoBucket ? kUnknown : found;
   }
+  // The same, with how far around the address the answer holds, and a stamp: the answer is still
+  // the same as long as stamp(place.slot) is.
+  struct Place {
+    BucketId bucket;
+    std::uint32_t slot;
+    std::uint64_t start;
+    std::uint64_t size;
+  };
+  Place locate(std::uint64_t address);
+  std::uint32_t stamp(std::uint32_t slot) const { return changes_[slot] + changes_[kWideSlot]; }
+
   // Of a whole line: what most of it holds.
   BucketId find_line(std::uint64_t line, std::uint32_t size) {
-    if (!names_.empty()) return find_line_under_names(line, size);
+    if (!given_.empty()) return find_line_under_names(line, size);
     BucketId found = heap_.find_most(line, size);
     if (found == kNoBucket) found = variables_.find_most(line, size);
     if (found == kNoBucket) found = mappings_.find_most(line, size);
@@ -122,6 +133,7 @@ class Buckets {
   void change(std::uint64_t start, std::uint64_t size, Change&& change) {
     if (watcher_) watcher_->before_change(start, size);
     change();
+    stamp_changed(start, size);
     if (watcher_) watcher_->after_change(start, size);
   }
   template <typename Visit>
@@ -138,7 +150,23 @@ class Buckets {
                          });
   }
 
+  // Changes are counted by page, many pages a slot, and by mapping; large ones in one slot.
+  static constexpr unsigned kPageBits = 12;
+  static constexpr std::uint32_t kSlots = 4096;
+  static constexpr std::uint32_t kWideSlot = kSlots;
+  static constexpr std::uint32_t kMappingSlots = 256;  // behind
+  static std::uint32_t mapping_slot_of(const Stretch& mapping) {
+    return kWideSlot + 1 +
+           static_cast<std::uint32_t>(mapping.start >> kPageBits & (kMappingSlots - 1));
+  }
+  static std::uint32_t slot_of(std::uint64_t address) {
+    return static_cast<std::uint32_t>(address >> kPageBits & (kSlots - 1));
+  }
+  void stamp_changed(std::uint64_t start, std::uint64_t size);
+
   std::vector<Bucket> buckets_;
+  std::vector<std::uint32_t> changes_ = 
+      std::vector<std::uint32_t>(kSlots + 1 + kMappingSlots);
   std::vector<BucketId> by_site_;
   std::unordered_map<std::string, BucketId> by_name_;  // kind, zero, name
   std::unordered_map<std::uint64_t, Live> live_;       // heap blocks by address

@@ -18,17 +18,21 @@ inline constexpr unsigned kMaxLevels = 12;  // caches and TLBs of one machine
 
 class Misses {
  public:
-  Misses(Buckets& buckets, unsigned levels, bool evictions)
-      : buckets_(buckets), levels_(levels), evictions_(evictions) {}
+  Misses(Buckets& buckets, unsigned caches, unsigned tlbs, bool evictions)
+      : buckets_(buckets), caches_(caches), levels_(caches + tlbs), evictions_(evictions) {}
 
-  // An access by `operation` to something in `bucket` that missed the levels in `missed` (a bit
-  // each). The cycles of data and of translation go to the last level of each that was missed.
-  void miss(BucketId bucket, std::uint32_t operation, std::uint32_t missed) {
+  // Accesses by `operation` to something in `bucket` that missed the levels in `missed` (a bit
+  // each; TLBs behind the caches), and waited for data and for its translation, in cycles each.
+  // Those go to the last cache and to the last TLB that were missed.
+  void add(BucketId bucket, std::uint32_t operation, std::uint32_t missed, std::uint32_t latency,
+           std::uint32_t translation, std::uint64_t times = 1) {
     Counts& counts = counts_.at(bucket, operation);
-    for (; missed; missed &= missed - 1) ++counts.misses[std::countr_zero(missed)];
-  }
-  void wait(BucketId bucket, std::uint32_t operation, unsigned level, std::uint32_t cycles) {
-    counts_.at(bucket, operation).latency[level] += cycles;
+    for (std::uint32_t left = missed; left; left &= left - 1)
+      counts.misses[std::countr_zero(left)] += times;
+    if (const std::uint32_t of_caches = missed & ((1u << caches_) - 1); of_caches)
+      counts.latency[std::bit_width(of_caches) - 1] += times * latency;
+    if (const std::uint32_t of_tlbs = missed >> caches_; of_tlbs)
+      counts.latency[caches_ + std::bit_width(of_tlbs) - 1] += times * translation;
   }
   BucketId bucket_of(std::uint64_t address) { return buckets_.find(address); }
   // A line of `victim` was thrown out of `level` for one of `culprit`.
@@ -63,6 +67,7 @@ class Misses {
   };
 
   Buckets& buckets_;
+  unsigned caches_;
   unsigned levels_;
   bool evictions_;
   Tally<Counts> counts_;

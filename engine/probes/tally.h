@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <deque>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -17,7 +18,8 @@ namespace stallscope::probes {
 template <typename Numbers>
 class Tally {
  public:
-  // Those of the region that the program is in. `operation` is kNone32 for none in particular.
+  // Those of the region that the program is in; they stay where they are. `operation` is kNone32
+  // for none in particular.
   Numbers& at(BucketId bucket, std::uint32_t operation) {
     if (operation < now_.recent.size() && now_.recent[operation].bucket == bucket)
       return now_.numbers[now_.recent[operation].index];
@@ -54,7 +56,7 @@ class Tally {
   };
   struct Region {
     std::vector<Recent> recent;  // by operation
-    std::vector<Numbers> numbers;
+    std::deque<Numbers> numbers;
     std::unordered_map<std::uint64_t, std::uint32_t> index;  // bucket and operation -> numbers
   };
 

@@ -27,6 +27,10 @@ void Placing::place_mapping(std::uint64_t address, const target::Target& target,
     buckets.map("mapping", mapping->path, mapping->start, mapping->end - mapping->start);
 }
 
+bool Placing::concerns(unsigned tag) {
+  return tag == SS_MAP || tag == SS_BRK || tag == SS_REMAP || tag == SS_THREAD_START;
+}
+
 void Placing::on_record(unsigned tag, const std::uint64_t* words, const target::Target& target,
                         probes::Buckets& buckets) {
   if (tag == SS_MAP) {

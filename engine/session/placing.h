@@ -18,6 +18,8 @@ class Placing {
   // After `target` has taken the record.
   void on_record(unsigned tag, const std::uint64_t* words, const target::Target& target,
                  probes::Buckets& buckets);
+  // Whether it does anything with such a record.
+  static bool concerns(unsigned tag);
 
  private:
   void place_mapping(std::uint64_t address, const target::Target& target, probes::Buckets& buckets);

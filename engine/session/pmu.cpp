@@ -43,11 +43,7 @@ void CodeProbe::on_access_done(const machine::Served& served) {
 
 void CodeProbe::count(const machine::Served& served) {
   const std::uint32_t at = instruction_in(code, exit, served.address, code_line);
-  misses.miss(exit.block, at, missed);
-  if (const std::uint32_t of_caches = missed & ((1u << caches) - 1); of_caches)
-    misses.wait(exit.block, at, std::bit_width(of_caches) - 1, served.latency - served.translation);
-  if (const std::uint32_t of_tlbs = missed >> caches; of_tlbs)
-    misses.wait(exit.block, at, caches + std::bit_width(of_tlbs) - 1, served.translation);
+  misses.add(exit.block, at, missed, served.latency - served.translation, served.translation);
   if (!(missed >> event & 1) || !sampler->count()) return;
   const probes::BucketId thrown_out =
       victim == machine::kNoVictim ? probes::kNoBucket : data.bucket_of_line(victim, event_line);
@@ -101,7 +97,7 @@ void Simulation::attach(const SimulationOptions& options) {
   probe_.listening = !options.event_code;
   const auto levels = static_cast<unsigned>(config_.caches.size() + config_.tlbs.size());
   const bool of_cache = probe_.event < probe_.caches;
-  pmu_.reset(new Pmu{CodeProbe{code_, probes::Misses(buckets_, levels, false), misses_,
+  pmu_.reset(new Pmu{CodeProbe{code_, probes::Misses(buckets_, probe_.caches, levels - probe_.caches, false), misses_,
                                options.event_code ? &probe_.sampler : nullptr,
                                of_cache ? probe_.line_sizes[probe_.event] : 0, probe_.event,
                                probe_.caches, options.min_latency, code_line_}});
@@ -134,7 +130,7 @@ void Simulation::fetch_sampled(std::uint64_t line, const stream::Exit& info) {
 void Simulation::data_sampled(const stream::Exit& info, const std::uint64_t* addresses) {
   Pmu& pmu = *pmu_;
   Watch<Probe> watch{probe_, classify_.get(), residency_.get()};
-  const std::uint64_t clock = watched_instructions_ - info.instructions;
+  const std::uint64_t clock = instructions_ - info.instructions;
   for (std::uint32_t i = 0; i < info.operations; ++i) {
     const std::uint32_t number = info.first_operation + i;
     const machine::Step step = steps_[number];
@@ -163,7 +159,7 @@ void Simulation::interrupt() {
   if (pmu.handler) disturb();
   if (pmu.budget)
     probe_.sampler.set_period(pmu.budget->next_period(
-        probe_.sampler.events(), watched_instructions_ + probe_.waited + pmu.code.waited,
+        probe_.sampler.events(), instructions_ + probe_.waited + pmu.code.waited,
         pmu.handler_cycles, pmu.interrupts));
 }
 
@@ -233,7 +229,7 @@ void Simulation::fill_pmu(SimulationTables& tables) const {
   const Pmu& pmu = *pmu_;
   tables.sample_code = pmu.code.sampler != nullptr;
   tables.interrupts = pmu.interrupts;
-  tables.program_cycles = watched_instructions_ + probe_.waited + pmu.code.waited;
+  tables.program_cycles = instructions_ + probe_.waited + pmu.code.waited;
   tables.handler_cycles = pmu.handler_cycles;
   if (pmu.tags) {
     tables.loads = pmu.tags->loads();

@@ -18,13 +18,18 @@ struct Process::Sink {
     if (process.simulation_) process.simulation_->on_block(exit, info, addresses);
     if (process.writer_ && !process.counted_) process.writer_->on_block(exit, info, addresses);
   }
+  std::size_t on_blocks(std::span<const std::uint64_t> words) {
+    if (!process.simulation_ || (process.writer_ && !process.counted_)) return 0;
+    return process.simulation_->on_blocks(words, process.target_.taken());
+  }
   Status on_record(unsigned tag, const std::uint64_t* words, std::uint32_t count) {
     if (Status taken = process.target_.on_record(tag, words, count); !taken) return taken;
     if (tag == SS_FORK)
       forked(reinterpret_cast<const ss_fork*>(words)->token,
              process.target_.inheritance(SS_HEAD_THREAD(words[0])));
     if (process.simulation_) {
-      process.placing_.on_record(tag, words, process.target_, process.simulation_->buckets());
+      if (Placing::concerns(tag))
+        process.placing_.on_record(tag, words, process.target_, process.simulation_->buckets());
       if (Status taken = process.simulation_->on_record(tag, words, count); !taken) return taken;
     }
     return process.writer_ ? process.writer_->on_record(tag, words, count) : Status(Done{});

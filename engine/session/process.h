@@ -66,7 +66,7 @@ class Process {
   target::Target& target() { return target_; }
   bool complete() const { return complete_; }  // it ended by itself and everything was read
   bool counted() const { return counted_; }    // its stream has counts instead of executions
-  const Simulation* simulation() const { return simulation_.get(); }
+  Simulation* simulation() { return simulation_.get(); }
   stream::Totals totals() const { return writer_ ? writer_->totals() : stream::Totals{}; }
 
  private:

@@ -15,7 +15,7 @@ void place_all(const std::vector<Placed>& placed, probes::Buckets& buckets) {
       buckets.map(one.kind, one.name, one.address, one.size);
 }
 
-Replayed result_of(const Simulation& simulation, const stream::TraceReader& reader) {
+Replayed result_of(Simulation& simulation, const stream::TraceReader& reader) {
   return {simulation.tables(), simulation.instructions(), simulation.accesses(), reader.truncated(),
           0};
 }

@@ -74,12 +74,7 @@ void Simulation::Probe::on_access_done(const machine::Served& served) {
     return;
   }
   const probes::BucketId bucket = misses.bucket_of(served.address);
-  misses.miss(bucket, operation, missed);
-  if (of_caches)
-    misses.wait(bucket, operation, std::bit_width(of_caches) - 1,
-                served.latency - served.translation);
-  if (const std::uint32_t of_tlbs = missed >> caches; of_tlbs)
-    misses.wait(bucket, operation, caches + std::bit_width(of_tlbs) - 1, served.translation);
+  misses.add(bucket, operation, missed, served.latency - served.translation, served.translation);
   if (missed >> event & 1 && listening && sampler.count()) sample(served, bucket);
   if (evictions)
     for (const Victim& victim : victims)
@@ -130,8 +125,8 @@ Simulation::Simulation(const machine::MachineConfig& config,
     : config_(config),
       machine_(std::move(machine)),
       code_(code),
-      misses_(buckets_, static_cast<unsigned>(config.caches.size() + config.tlbs.size()),
-              options.evictions),
+      misses_(buckets_, static_cast<unsigned>(config.caches.size()),
+              static_cast<unsigned>(config.tlbs.size()), options.evictions),
       probe_{misses_,
              probes::Sampler(options.period, options.wanted, options.seed),
              options.event < 0 ? first_data_cache(config) : static_cast<unsigned>(options.event),
@@ -150,11 +145,16 @@ Simulation::Simulation(const machine::MachineConfig& config,
       residency_(options.evictions ? std::make_unique<probes::Residency>(config, buckets_)
                                    : nullptr),
       frames_(options.frames ? std::make_unique<probes::Frames>() : nullptr),
-      code_line_(line_of_code(config)) {
+      code_line_(line_of_code(config)),
+      code_lines_(code, code_line_) {
   probe_.offsets = offsets_.get();
   attach(options);
   buckets_.follow(frames_.get());
-  if (classify_ || residency_ || frames_ || pmu_) watch();
+  const bool watched =
+      classify_ || residency_ || frames_ || offsets_ || pmu_ || options.min_latency > 0;
+  if (!watched && machine::Passes::serves(*machine_))
+    quick_ = std::make_unique<Quick>(*machine_, code_, code_lines_, steps_, buckets_,
+                                     probe_.sampler, probe_.event);
 }
 
 Simulation::~Simulation() = default;
@@ -171,77 +171,25 @@ void Simulation::learn_exits() {
     steps_.push_back(machine::Step::of(kKindOf[operation.kind], operation.size));
   }
   if (frames_) learn_stack_steps(code_, stack_steps_);
-  for (std::size_t exit = prepared_.size(); exit < code_.exits.size(); ++exit)
-    prepared_.push_back(prepare(code_.exits[exit]));
-  quick_exits_ = watched_ ? 0 : prepared_.size();
-}
-
-Simulation::Prepared Simulation::prepare(const stream::Exit& exit) {
-  Prepared prepared;
-  if (code_line_ == 0) return prepared;
-  const auto first = lines_.size();
-  const stream::Block& block = code_.blocks[exit.block];
-  for (std::uint32_t i = 0; i < exit.instructions; ++i) {
-    const stream::Instruction& one = code_.instructions[block.first_instruction + i];
-    const std::uint64_t end = one.address + (one.length ? one.length : 1);
-    for (std::uint64_t line = one.address / code_line_ * code_line_; line < end; line += code_line_)
-      if (lines_.size() == first || line != lines_.back()) lines_.push_back(line);
-  }
-  prepared.lines = static_cast<std::uint32_t>(lines_.size() - first);
-  prepared.first_line = static_cast<std::uint32_t>(first);
-  if (prepared.lines > 0) prepared.line = lines_[first];
-  return prepared;
-}
-
-void Simulation::fetch(const Prepared& prepared) {
-  for (std::uint32_t i = 0; i < prepared.lines; ++i) {
-    const std::uint64_t line = lines_[prepared.first_line + i];
-    if (line == last_line_) continue;  // the most recent line: nothing would change
-    last_line_ = line;
-    machine_->fetch(line, 1, code_probe_);
-  }
-}
-
-std::uint64_t Simulation::instructions() const {
-  std::uint64_t sum = 0;
-  for (std::size_t i = 0; i < prepared_.size(); ++i)
-    sum += prepared_[i].executions * code_.exits[i].instructions;
-  return sum;
-}
-
-std::uint64_t Simulation::accesses() const {
-  std::uint64_t sum = 0;
-  for (std::size_t i = 0; i < prepared_.size(); ++i)
-    sum += prepared_[i].executions * code_.exits[i].operations;
-  return sum;
-}
-
-void Simulation::watch() {
-  watched_instructions_ = instructions();
-  watched_accesses_ = accesses();
-  watched_ = true;
-  quick_exits_ = 0;
+  if (!quick_) return;
+  quick_->learn_exits();
+  quick_exits_ = quick_->exits();
 }
 
 void Simulation::on_block_watched(std::uint32_t exit, const stream::Exit& info,
                                   const std::uint64_t* addresses) {
-  if (exit >= prepared_.size()) learn_exits();
-  Prepared& prepared = prepared_[exit];
-  ++prepared.executions;
-  watched_instructions_ += info.instructions;
-  watched_accesses_ += info.operations;
-  if (residency_) residency_->advance(watched_instructions_);
-  fetch_watched(prepared, info);
+  if (steps_.size() < code_.operations.size()) learn_exits();
+  instructions_ += info.instructions;
+  accesses_ += info.operations;
+  if (residency_) residency_->advance(instructions_);
+  fetch_watched(exit, info);
   if (info.operations > 0) data_watched(info, addresses);
 }
 
-void Simulation::fetch_watched(const Prepared& prepared, const stream::Exit& info) {
-  if (code_line_ == 0) return;
-  if (!classify_ && !residency_ && !pmu_) return fetch(prepared);
+void Simulation::fetch_watched(std::uint32_t exit, const stream::Exit& info) {
   Watch<machine::NullProbe> watch{code_probe_, classify_.get(), residency_.get()};
-  for (std::uint32_t i = 0; i < prepared.lines; ++i) {
-    const std::uint64_t line = lines_[prepared.first_line + i];
-    if (line == last_line_) continue;
+  for (const std::uint64_t line : code_lines_.of(exit)) {
+    if (line == last_line_) continue;  // the most recent line: nothing would change
     last_line_ = line;
     if (pmu_)
       fetch_sampled(line, info);
@@ -284,9 +232,10 @@ void Simulation::after_access(std::uint32_t operation, std::uint64_t address) {
 void Simulation::memory(unsigned tag, const std::uint64_t* words, std::uint32_t count) {
   if (tag == SS_ALLOC) {
     const auto& record = *reinterpret_cast<const ss_alloc*>(words);
-    if (!record.address) return buckets_.revive(record.old_address);
-    const probes::BucketId bucket =
-        buckets_.allocate(record.address, record.size, static_cast<std::uint32_t>(record.site));
+    if (!record.address) return change(Quick::Change::revive, record.old_address);
+    const auto site = static_cast<std::uint32_t>(record.site);
+    if (quick_) return change(Quick::Change::allocate, record.address, record.size, site);
+    const probes::BucketId bucket = buckets_.allocate(record.address, record.size, site);
     if (offsets_ && record.kind == SS_ALLOC_KIND_NEW_ARRAY) offsets_->is_new_array(bucket);
   } else if (tag == SS_SITE && elements_) {
     if (auto record = stream::view<ss_site>(words, count); record) {
@@ -295,14 +244,23 @@ void Simulation::memory(unsigned tag, const std::uint64_t* words, std::uint32_t 
                       {frames, frames + record->tail.size() / 8});
     }
   } else if (tag == SS_FREE) {
-    buckets_.release(reinterpret_cast<const ss_free*>(words)->address);
+    change(Quick::Change::release, reinterpret_cast<const ss_free*>(words)->address);
   } else if (tag == SS_UNMAP) {
     const auto& record = *reinterpret_cast<const ss_unmap*>(words);
-    buckets_.unmap(record.address, record.length);
+    change(Quick::Change::unmap, record.address, record.length);
   } else if (tag == SS_NAME_BLOCK) {
     if (auto record = stream::view<ss_name_block>(words, count); record)
-      buckets_.give_name(record->tail, record->fields->address, record->fields->size);
+      buckets().give_name(record->tail, record->fields->address, record->fields->size);
   }
+}
+
+void Simulation::change(Quick::Change change, std::uint64_t address, std::uint64_t size,
+                        std::uint32_t site) {
+  const Quick::Deferred deferred{0, site, change, address, size};
+  if (quick_)
+    quick_->defer(deferred);
+  else
+    Quick::apply(deferred, buckets_);
 }
 
 void Simulation::mark(unsigned tag, const std::uint64_t* words, std::uint32_t count) {
@@ -325,10 +283,12 @@ void Simulation::mark(unsigned tag, const std::uint64_t* words, std::uint32_t co
 }
 
 void Simulation::enter(std::uint32_t region) {
-  if (!watched_) watch();
-  regions_.charge(region_, done(watched_instructions_, watched_accesses_));
+  catch_up();
+  if (quick_) quick_->count();
+  regions_.charge(region_, done());
   region_ = region;
   misses_.enter(region);
+  if (quick_) quick_->enter_region(region);
   probe_.sampler.enter(region);
   if (offsets_) offsets_->enter(region);
   if (classify_) classify_->enter(region);
@@ -342,8 +302,11 @@ Status Simulation::on_record(unsigned tag, const std::uint64_t* words, std::uint
   return Done{};
 }
 
-probes::Regions::Done Simulation::done(std::uint64_t instructions, std::uint64_t accesses) const {
+probes::Regions::Done Simulation::done() const {
+  const std::uint64_t instructions = this->instructions();
+  std::uint64_t accesses = this->accesses();
   probes::Regions::Done all{instructions, accesses, {}};
+  if (quick_) accesses -= quick_->absent();
   for (const std::uint64_t absent : probe_.absent) accesses -= absent;
   // The first level of each path: data accesses are counted here and not by the machine, and every
   // instruction is an access, though only those to another line than the last were simulated.
@@ -394,17 +357,23 @@ void Simulation::fill_samples(SimulationTables& tables) const {
   tables.sample_level = probe_.event;
 }
 
-SimulationTables Simulation::tables() const {
+SimulationTables Simulation::tables() {
   SimulationTables tables;
-  const probes::Regions::Done all = done(instructions(), accesses());
+  catch_up();
+  probes::Misses misses = misses_;
+  if (quick_) {
+    quick_->count();
+    quick_->add_to(misses);
+  }
+  const probes::Regions::Done all = done();
   fill_levels(all, tables.level);
   probes::Regions regions = regions_;
   regions.charge(region_, all);
   regions.fill(tables.region);
   regions.fill(tables.region_level);
   buckets_.fill(tables.bucket);
-  misses_.fill(tables.miss);
-  misses_.fill(tables.eviction);
+  misses.fill(tables.miss);
+  misses.fill(tables.eviction);
   fill_samples(tables);
   if (pmu_) fill_pmu(tables);
   if (classify_) classify_->fill(tables.miss_class);

@@ -18,7 +18,9 @@
 #include "probes/regions.h"
 #include "probes/residency.h"
 #include "probes/sampler.h"
+#include "session/code_lines.h"
 #include "session/elements.h"
+#include "session/quick.h"
 #include "stallscope_records.h"
 #include "stallscope_tables.h"
 #include "stream/code_table.h"
@@ -80,24 +82,28 @@ class Simulation {
 
   void on_block(std::uint32_t exit, const stream::Exit& info, const std::uint64_t* addresses) {
     if (exit >= quick_exits_) [[unlikely]] {
-      if (watched_) return on_block_watched(exit, info, addresses);
+      if (!quick_) return on_block_watched(exit, info, addresses);
       learn_exits();
     }
-    Prepared& prepared = prepared_[exit];
-    ++prepared.executions;
-    if (prepared.lines != 1 || prepared.line != last_line_) fetch(prepared);
-    if (info.operations == 0) return;
-    probe_.first_operation = info.first_operation;
-    machine_->data_run(steps_.data() + info.first_operation, addresses, info.operations, probe_);
+    quick_->on_block(exit, addresses);
+  }
+  // Blocks in a row, counted in `taken` by exit (which has room for all of the code table); the
+  // words that were taken, see Quick::on_blocks.
+  std::size_t on_blocks(std::span<const std::uint64_t> words, std::uint64_t* taken) {
+    return quick_ ? quick_->on_blocks(words, taken) : 0;
   }
   Status on_record(unsigned tag, const std::uint64_t* words, std::uint32_t count);
 
-  probes::Buckets& buckets() { return buckets_; }
+  // To change them: what was accessed before counts as what it was.
+  probes::Buckets& buckets() {
+    catch_up();
+    return buckets_;
+  }
   // What tells the elements of arrays, before the first block; without it there are only granules.
   void attach_elements(std::unique_ptr<Elements> elements);
-  std::uint64_t instructions() const;
-  std::uint64_t accesses() const;
-  SimulationTables tables() const;
+  std::uint64_t instructions() const { return quick_ ? quick_->instructions() : instructions_; }
+  std::uint64_t accesses() const { return quick_ ? quick_->accesses() : accesses_; }
+  SimulationTables tables();
 
  private:
   Simulation(const machine::MachineConfig& config, std::unique_ptr<machine::Machine> machine,
@@ -156,24 +162,18 @@ class Simulation {
     }
     void on_access_done(const machine::Served& served) { first.on_access_done(served); }
   };
-  // What running up to an exit does, as the hot path needs it.
-  struct Prepared {
-    std::uint64_t executions = 0;
-    std::uint64_t line = kNoLine;  // of code, the first
-    std::uint32_t lines = 1;       // one that is no line where no cache holds instructions
-    std::uint32_t first_line = 0;  // index into lines_
-  };
   static constexpr std::uint64_t kNoLine = ~0ULL;
 
   void learn_exits();  // that are new
-  Prepared prepare(const stream::Exit& exit);
-  void fetch(const Prepared& prepared);
-  // The slower way of a block: for the probes above, and to know at any time how much was done.
-  void watch();
+  // Before stat buckets change and before counters are read.
+  void catch_up() {
+    if (quick_) quick_->run();
+  }
+  // The other way than the quick one: access by access, for machines and for probes that need it.
   void attach(const SimulationOptions& options);  // what the PMU needs
   void on_block_watched(std::uint32_t exit, const stream::Exit& info,
                         const std::uint64_t* addresses);
-  void fetch_watched(const Prepared& prepared, const stream::Exit& info);
+  void fetch_watched(std::uint32_t exit, const stream::Exit& info);
   void data_watched(const stream::Exit& info, const std::uint64_t* addresses);
   // Around one access: what probes that look at every access have to know.
   void before_access(std::uint32_t operation);
@@ -185,10 +185,12 @@ class Simulation {
   // A level's counters without what the sampling handler did.
   machine::Counters counted(machine::Counters counters, std::uint32_t level) const;
   void memory(unsigned tag, const std::uint64_t* words, std::uint32_t count);
+  void change(Quick::Change change, std::uint64_t address, std::uint64_t size = 0,
+              std::uint32_t site = 0);
   void mark(unsigned tag, const std::uint64_t* words, std::uint32_t count);
   void enter(std::uint32_t region);
-  // What the levels did in a run of so many instructions and operations.
-  probes::Regions::Done done(std::uint64_t instructions, std::uint64_t accesses) const;
+  // What the levels did so far.
+  probes::Regions::Done done() const;
   void fill_levels(const probes::Regions::Done& all, LevelTable& table) const;
   void fill_samples(SimulationTables& tables) const;
   void fill_pmu(SimulationTables& tables) const;
@@ -210,15 +212,14 @@ class Simulation {
   std::unique_ptr<Pmu> pmu_;                       // nullptr unless the options need it
   probes::Regions regions_;
   std::uint32_t region_ = 0;
-  bool watched_ = false;
-  std::uint64_t watched_instructions_ = 0;  // of the whole run, while it is watched
-  std::uint64_t watched_accesses_ = 0;
-  std::size_t quick_exits_ = 0;        // exits that take the quick way: all that are known, or none
-  std::uint64_t code_line_;            // bytes; 0 when no cache holds instructions
-  std::vector<Prepared> prepared_;     // by exit
-  std::vector<machine::Step> steps_;   // by operation
-  std::vector<std::uint64_t> lines_;   // addresses of lines of code
-  std::uint64_t last_line_ = kNoLine;  // fetched last
+  std::uint64_t instructions_ = 0;    // so far, where no quick way is taken
+  std::uint64_t accesses_ = 0;
+  std::size_t quick_exits_ = 0;       // exits that take the quick way: all that are known, or none
+  std::uint64_t code_line_;           // bytes; 0 when no cache holds instructions
+  CodeLines code_lines_;
+  std::vector<machine::Step> steps_;  // by operation
+  std::unique_ptr<Quick> quick_;      // nullptr where every access must be watched
+  std::uint64_t last_line_ = kNoLine;  // of code, fetched last
 };
 
 }  // namespace stallscope::session

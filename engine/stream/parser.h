@@ -5,6 +5,9 @@
 // A sink has:
 //   void on_block(std::uint32_t exit, const Exit& info, const std::uint64_t* addresses);
 //   Status on_record(unsigned tag, const std::uint64_t* words, std::uint32_t count);
+// and may have
+//   std::size_t on_blocks(std::span<const std::uint64_t> words);
+// which takes the block executions in front of a stretch, as many as it wants; the words they take.
 // `addresses` holds info.operations words and is valid during the call. `block` records go into the
 // code table first and then to on_record like every other.
 #pragma once
@@ -25,13 +28,18 @@ Status parse(std::span<const std::uint64_t> words, CodeTable& code, Sink& sink) 
   const std::uint64_t* at = words.data();
   const std::uint64_t* const end = at + words.size();
   while (at < end) {
+    if constexpr (requires { sink.on_blocks(words); }) {
+      at += sink.on_blocks({at, end});
+      if (at == end) break;
+    }
     const std::uint64_t head = *at;
-    // The bits between tag and exit mean nothing in a block head: set ones are damage.
-    if (head >> 32 == SS_BLOCK_TAG << 24) {
-      const auto exit = static_cast<std::uint32_t>(head);
+    if (SS_HEAD_TAG(head) == SS_BLOCK_TAG) {
+      const std::uint32_t exit = SS_HEAD_THREAD(head);
       if (exit >= code.exits.size())
         return Error{"the stream names a block it never defined", "", ""};
       const Exit& info = code.exits[exit];
+      if (SS_HEAD_WORDS(head) != 1 + info.operations)
+        return Error{"the stream has a block execution of the wrong length", "", ""};
       if (static_cast<std::uint64_t>(end - at) < 1ULL + info.operations)
         return Error{"the stream ends inside a block execution", "", ""};
       sink.on_block(exit, info, at + 1);

@@ -47,6 +47,11 @@ class Target {
     if (exit >= taken_.size()) taken_.resize(code.exits.size());
     ++taken_[exit];
   }
+  // For who counts blocks itself: a number for each exit.
+  std::uint64_t* taken() {
+    if (taken_.size() < code.exits.size()) taken_.resize(code.exits.size());
+    return taken_.data();
+  }
   Status on_record(unsigned tag, const std::uint64_t* words, std::uint32_t count);
 
   // COUNT mode: how often each exit was taken; replaces what was given before.

@@ -42,6 +42,28 @@ struct LruAvx512 {
     return {tag, match != 0};
   }
 
+  // The same where no tag has a flag: the order is all there is.
+  __attribute__((target("avx512f"))) static Touched enter(const Sets& s, std::uint64_t set,
+                                                          std::uint64_t key) {
+    std::uint64_t* tags = s.tags + set * (8 * Vectors);
+    const __m512i wanted = _mm512_set1_epi64(static_cast<long long>(key));
+    const std::uint64_t victim = tags[s.ways - 1];
+    __m512i old[Vectors];
+    std::uint64_t match = 0;
+    for (unsigned v = 0; v < Vectors; ++v) {
+      old[v] = _mm512_load_si512(tags + 8 * v);
+      match |= std::uint64_t{_mm512_cmpeq_epi64_mask(old[v], wanted)} << 8 * v;
+    }
+    const std::uint64_t moved = (match ^ (match - 1)) & s.all_ways;
+    __m512i before = wanted;
+    for (unsigned v = 0; v < Vectors; ++v) {
+      const auto mask = static_cast<__mmask8>(moved >> 8 * v);
+      _mm512_store_si512(tags + 8 * v, _mm512_mask_alignr_epi64(old[v], mask, old[v], before, 7));
+      before = old[v];
+    }
+    return {victim, match != 0};
+  }
+
   __attribute__((target("avx512f"))) static bool mark(Sets& s, std::uint64_t set, std::uint64_t key,
                                                       std::uint64_t flags) {
     std::uint64_t* tags = s.tags + set * (8 * Vectors);
@@ -54,6 +76,38 @@ struct LruAvx512 {
     }
     if (match) tags[std::countr_zero(match)] |= flags;
     return match != 0;
+  }
+};
+
+// Sets of eight ways.
+struct LruEight {
+  __attribute__((target("avx512f,avx512vl,avx512dq"))) static Touched enter(const Sets& s,
+                                                                            std::uint64_t set,
+                                                                            std::uint64_t key) {
+    std::uint64_t* tags = s.tags + set * 8;
+    const __m512i wanted = _mm512_set1_epi64(static_cast<long long>(key));
+    const __m512i old = _mm512_load_si512(tags);
+    const std::uint64_t victim = tags[7];
+    const std::uint32_t match = _cvtmask8_u32(_mm512_cmpeq_epi64_mask(old, wanted));
+    const __mmask8 moved = _cvtu32_mask8(match ^ (match - 1));
+    _mm512_store_si512(tags, _mm512_mask_alignr_epi64(old, moved, old, wanted, 7));
+    return {victim, match != 0};
+  }
+};
+
+// Sets of up to four ways whose stride is four, with the narrower vectors of AVX-512.
+struct LruFour {
+  __attribute__((target("avx512f,avx512vl"))) static Touched enter(const Sets& s, std::uint64_t set,
+                                                                   std::uint64_t key) {
+    std::uint64_t* tags = s.tags + set * 4;
+    auto* const place = reinterpret_cast<__m256i*>(tags);
+    const __m256i wanted = _mm256_set1_epi64x(static_cast<long long>(key));
+    const std::uint64_t victim = tags[s.ways - 1];
+    const __m256i old = _mm256_load_si256(place);
+    const std::uint64_t match = _mm256_cmpeq_epi64_mask(old, wanted);
+    const auto moved = static_cast<__mmask8>((match ^ (match - 1)) & s.all_ways);
+    _mm256_store_si256(place, _mm256_mask_alignr_epi64(old, moved, old, wanted, 3));
+    return {victim, match != 0};
   }
 };
 
@@ -89,6 +143,35 @@ struct LruAvx2 {
       lane = _mm256_add_epi64(lane, _mm256_set1_epi64x(4));
     }
     return {tag, match != 0};
+  }
+
+  // The same where no tag has a flag.
+  __attribute__((target("avx2"))) static Touched enter(const Sets& s, std::uint64_t set,
+                                                       std::uint64_t key) {
+    std::uint64_t* tags = s.tags + set * (4 * Vectors);
+    const __m256i wanted = _mm256_set1_epi64x(static_cast<long long>(key));
+    const std::uint64_t victim = tags[s.ways - 1];
+    __m256i old[Vectors];
+    std::uint64_t match = 0;
+    for (unsigned v = 0; v < Vectors; ++v) {
+      old[v] = _mm256_load_si256(reinterpret_cast<const __m256i*>(tags + 4 * v));
+      const __m256i equal = _mm256_cmpeq_epi64(old[v], wanted);
+      match |= static_cast<std::uint64_t>(_mm256_movemask_pd(_mm256_castsi256_pd(equal))) << 4 * v;
+    }
+    const std::uint64_t moved = (match ^ (match - 1)) & s.all_ways;
+    const __m256i end = _mm256_set1_epi64x(64 - std::countl_zero(moved));
+    __m256i lane = _mm256_set_epi64x(3, 2, 1, 0);
+    __m256i before = wanted;
+    for (unsigned v = 0; v < Vectors; ++v) {
+      const __m256i turned = _mm256_permute4x64_epi64(old[v], 0x93);
+      const __m256i shifted = _mm256_blend_epi32(turned, before, 3);
+      const __m256i moves = _mm256_cmpgt_epi64(end, lane);
+      _mm256_store_si256(reinterpret_cast<__m256i*>(tags + 4 * v),
+                         _mm256_blendv_epi8(old[v], shifted, moves));
+      before = turned;
+      lane = _mm256_add_epi64(lane, _mm256_set1_epi64x(4));
+    }
+    return {victim, match != 0};
   }
 
   __attribute__((target("avx2"))) static bool mark(Sets& s, std::uint64_t set, std::uint64_t key,

@@ -40,7 +40,7 @@ struct Collector {
   std::vector<std::uint64_t> blocks;
 
   void on_block(std::uint32_t exit, const Exit& info, const std::uint64_t* addresses) {
-    words.push_back(SS_BLOCK_HEAD(exit));
+    words.push_back(SS_BLOCK_HEAD(exit, info.operations));
     words.insert(words.end(), addresses, addresses + info.operations);
   }
   Status on_record(unsigned tag, const std::uint64_t* at, std::uint32_t count) {

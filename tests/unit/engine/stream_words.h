@@ -69,7 +69,7 @@ class Stream {
     run(exit, std::vector<std::uint64_t>(addresses));
   }
   void run(std::uint32_t exit, const std::vector<std::uint64_t>& addresses) {
-    words.push_back(SS_BLOCK_HEAD(exit));
+    words.push_back(SS_BLOCK_HEAD(exit, addresses.size()));
     words.insert(words.end(), addresses.begin(), addresses.end());
     when += ways_[exit].instructions;
   }

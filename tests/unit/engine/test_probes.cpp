@@ -72,12 +72,10 @@ TEST_CASE("heap blocks of one path share a bucket, and lie above the mapping aro
 
 TEST_CASE("misses are kept by level, bucket and operation; cycles go to the last level missed") {
   Buckets buckets;
-  Misses misses(buckets, 3, true);
-  misses.miss(4, 10, 0b011);
-  misses.wait(4, 10, 1, 50);
-  misses.miss(4, 10, 0b001);
-  misses.wait(4, 10, 0, 14);
-  misses.miss(5, 10, 0b001);
+  Misses misses(buckets, 3, 0, true);
+  misses.add(4, 10, 0b011, 50, 0);
+  misses.add(4, 10, 0b001, 14, 0);
+  misses.add(5, 10, 0b001, 0, 0);
   misses.evict(0, 5, 4, 10);
   misses.evict(0, 5, 4, 10);
   MissTable table;

@@ -218,7 +218,7 @@ TEST_CASE("a record that does not have the shape of its kind is a violation") {
 
 TEST_CASE("a block never defined, and a block whose bytes do not fit, cannot be read at all") {
   Stream s = begun();
-  s.words.push_back(SS_BLOCK_HEAD(0));
+  s.words.push_back(SS_BLOCK_HEAD(0, 0));
   CHECK(check(s) == "the stream names a block it never defined");
   s = begun();
   const std::size_t at = s.words.size();

@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+// The fast way through a plain machine: a batch of accesses goes through the levels together, one
+// pass over all of it for each level. Levels of a plain machine do not look at each other, so each
+// sees what it would have seen access by access, in the same order. The passes have no branch that
+// depends on what is found, and wait for little.
+//
+// In front of the passes stands an exact filter. Under a policy that settles lines, an access to
+// the line that its set saw last changes nothing, and neither does one to the page that its set of
+// the TLB saw last.
+//
+// Dirty lines are not kept apart: they change no hit and no miss, and nobody who drives a machine
+// this way asks for write-backs. Kinds of accesses neither, in the machine's counters: all count as
+// loads.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "machine/batch.h"
+#include "machine/machine.h"
+
+namespace stallscope::machine {
+
+class Passes {
+ public:
+  // Whether a machine can be driven this way.
+  static bool serves(const Machine& machine);
+  // The machine outlives this, and nobody else drives it. `watched` is the index of the cache whose
+  // victims are wanted.
+  Passes(Machine& machine, std::uint32_t watched);
+
+  // What was gathered through the first levels. `steps` by operation.
+  void enter(Batch& batch, const Batch::Place& size, const Step* steps);
+  // Adds what they did not have. `at(index)` is called for indices of the batch's data that never
+  // fall, before anything at the index or behind it is added.
+  template <typename At>
+  void add_missed(Batch& batch, const Batch::Place& size, Missed& to, At&& at);
+  // And through all other levels. May run in another thread, while the next is gathered.
+  void go_on(Missed& missed);
+
+  // Of a data access: the caches that missed, from the core outwards, and so for TLBs.
+  std::uint32_t depth_of(Outcome outcome) const { return outcome % depths_; }
+  std::uint32_t translation_depth_of(Outcome outcome) const { return outcome / depths_; }
+
+  // Operations that did not happen, of those that went through.
+  std::uint64_t absent() const { return absent_; }
+  // Tells the machine's counters of fetches that were counted by whoever drives it.
+  void count(std::uint64_t fetches) {
+    machine_.fetch_.accesses[static_cast<unsigned>(AccessKind::fetch)] += fetches;
+  }
+
+ private:
+  // Where accesses of one kind enter: what each set of the first cache and TLB saw last.
+  struct Gate {
+    std::vector<std::uint64_t> lines, pages;  // numbers
+    std::uint32_t line_bits = 0, page_bits = 0;
+  };
+  struct Job {
+    const std::uint64_t* addresses;
+    const std::uint64_t* last;
+    std::uint32_t* list;  // those that miss move to its front
+    std::uint32_t count;
+    Outcome* outcomes;  // gets `outcome` for each that is looked up; nullptr at first
+    Outcome outcome;
+    std::uint64_t* victims;    // by index; nullptr unless watched
+    std::uint64_t filled = 0;  // ways that were empty
+  };
+  using Pass = std::uint32_t (*)(Level&, Job&);
+  struct Stage {
+    Level* level = nullptr;
+    Pass full, filling;   // where no way is empty and no victim is wanted, and elsewhere
+    std::uint64_t empty;  // ways
+    bool first;           // of its path
+  };
+  struct List {
+    std::uint32_t count = 0;
+    std::uint32_t entries[Batch::kFirstFetch + 1];
+  };
+  // One kind's way into the machine, and what of a batch is on it.
+  struct Entry {
+    Gate gate;
+    Stage cache{}, tlb{};
+    List lines, pages;
+  };
+  static constexpr std::uint32_t kNone = 0xffffffff;  // behind the last entry of a list
+
+  static Gate gate_of(const Machine::Port& port);
+  static Stage stage_of(Level& level, bool first);
+  template <bool First, bool Full>
+  static Pass pass_for(const Level& level);
+  template <std::uint32_t LineBits, std::uint32_t PageBits>
+  void filter(Batch& batch, std::uint64_t count, const Step* steps);
+  template <std::uint32_t LineBits, std::uint32_t PageBits>
+  void filter_code(const Batch& batch, std::uint64_t count);
+  void filter_crossing(Batch& batch, const Step& step, std::uint32_t index);
+  void enter_first(Batch& batch, Stage& stage, List& list);
+  // Adds what both lists have of an access; how much of each.
+  struct Added {
+    std::uint32_t lines, pages;
+  };
+  static Added add_one(const Batch& batch, std::uint32_t line, std::uint32_t page,
+                       std::uint32_t operation, Missed& to);
+  void go_on_path(Missed& missed, std::vector<Stage>& stages, Missed::List& list,
+                  Outcome* outcomes, std::uint32_t unit);
+  bool watches(const Stage& stage) const;
+  static std::uint32_t look_up(Stage& stage, Job job);
+  // One level; how many accesses it did not have.
+  template <typename Set, bool First, bool Full>
+  static std::uint32_t pass(Level& level, Job& job);
+  template <typename Lru, bool First, bool Full>
+  static std::uint32_t pass_avx512(Level& level, Job& job);
+  template <typename Lru, bool First, bool Full>
+  static std::uint32_t pass_avx2(Level& level, Job& job);
+  static bool enter_crossing(Level& level, Job& job, std::uint32_t index);
+
+  Machine& machine_;
+  Entry data_, code_;
+  std::vector<Stage> caches_, tlbs_;  // behind the first
+  std::uint32_t watched_;
+  std::uint32_t depths_;  // at which caches can serve an access, memory included
+  std::uint64_t absent_ = 0;
+};
+
+inline Passes::Added Passes::add_one(const Batch& batch, std::uint32_t line, std::uint32_t page,
+                                     std::uint32_t operation, Missed& to) {
+  const std::uint32_t index = index_of(std::min(line, page));
+  const Added one{index_of(line) == index, index_of(page) == index};
+  const std::uint32_t added = to.count++;
+  to.addresses[added] = batch.addresses[index];
+  to.operations[added] = operation;
+  to.victims[added] = batch.victims[index];
+  to.outcomes[added] = to.translations[added] = 0;
+  to.lines.entries[to.lines.count] = entry_of(added, crosses(line));
+  to.lines.count += one.lines;
+  to.pages.entries[to.pages.count] = entry_of(added, crosses(page));
+  to.pages.count += one.pages;
+  if ((one.lines & line) | (one.pages & page & 1)) [[unlikely]]
+    to.last[added] = batch.last[index];
+  return one;
+}
+
+// A block's fetches come before its data. All lists end with kNone.
+template <typename At>
+void Passes::add_missed(Batch& batch, const Batch::Place& size, Missed& to, At&& at) {
+  const std::uint32_t *line = data_.lines.entries, *page = data_.pages.entries;
+  const std::uint32_t *code_line = code_.lines.entries, *code_page = code_.pages.entries;
+  const auto next_fetch = [&]() -> std::uint64_t {
+    const std::uint32_t next = std::min(*code_line, *code_page);
+    return next == kNone ? kNone : batch.before[index_of(next) - Batch::kFirstFetch];
+  };
+  std::uint64_t fetch_before = next_fetch();
+  for (;;) {
+    const std::uint32_t next = std::min(*line, *page);
+    const std::uint32_t index = next == kNone ? static_cast<std::uint32_t>(size.data)
+                                              : index_of(next);
+    while (fetch_before <= index) {
+      at(static_cast<std::uint32_t>(fetch_before));
+      const Added added = add_one(batch, *code_line, *code_page, Missed::kFetch, to);
+      code_line += added.lines;
+      code_page += added.pages;
+      fetch_before = next_fetch();
+    }
+    at(index);
+    if (next == kNone) break;
+    const Added added = add_one(batch, *line, *page, batch.operations[index], to);
+    line += added.lines;
+    page += added.pages;
+  }
+}
+
+}  // namespace stallscope::machine

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+// The quick way of a simulation, for plain machines when nobody watches every access: blocks are
+// gathered into batches, and what their accesses did is counted by stat bucket and operation. Two
+// threads take turns at each batch: one gathers it and runs it through the first levels, the other
+// through the rest, and counts.
+// Changes of stat buckets take their turn with the accesses. Whoever changes them otherwise, or
+// reads what was counted, runs the batch first.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "machine/passes.h"
+#include "probes/misses.h"
+#include "probes/outcomes.h"
+#include "probes/sampler.h"
+#include "session/code_lines.h"
+#include "session/relay.h"
+#include "stream/code_table.h"
+
+namespace stallscope::session {
+
+class Quick {
+ public:
+  // All outlive this. `event` is the level whose misses the sampler counts.
+  Quick(machine::Machine& machine, const stream::CodeTable& code, CodeLines& lines,
+        const std::vector<machine::Step>& steps, probes::Buckets& buckets,
+        probes::Sampler& sampler, unsigned event);
+
+  std::size_t exits() const { return prepared_.size(); }
+  void learn_exits();  // that are new
+
+  // `exit` is below exits().
+  void on_block(std::uint32_t exit, const std::uint64_t* addresses) {
+    const Prepared& one = prepared_[exit];
+    if (!place_.has_room()) [[unlikely]]
+      enter();
+    if (one.length == kLarge) [[unlikely]]
+      return on_large_block(exit, addresses);
+    std::uint64_t copied[machine::Batch::kMost + 3];  // some are read behind the end
+    for (std::uint32_t i = 0; i + 1 < one.length; ++i) copied[i] = addresses[i];
+    instructions_ += one.instructions;
+    last_line_ = add(batch_, place_, one, tables(), copied, last_line_);
+  }
+  // The same for the blocks that stand in a row at the front of a stretch of the stream, as far as
+  // they are known: the words that they take. Counts them in `taken`, by exit.
+  std::size_t on_blocks(std::span<const std::uint64_t> words, std::uint64_t* taken);
+
+  // A change of stat buckets.
+  enum class Change : std::uint32_t { allocate, revive, release, unmap };
+  struct Deferred {
+    std::uint32_t before;  // the access with this number; set by defer()
+    std::uint32_t site;
+    Change change;
+    std::uint64_t address;
+    std::uint64_t size;
+  };
+  static void apply(const Deferred& deferred, probes::Buckets& buckets);
+  // It happens where the program has got to.
+  void defer(Deferred deferred) {
+    if (deferred_.size() == machine::Batch::kRoom) enter();
+    deferred.before = static_cast<std::uint32_t>(place_.data);
+    deferred_.push_back(deferred);
+  }
+
+  // Everything so far through the machine, and counted. Then stat buckets, sampler and machine may
+  // be used, until the next block.
+  void run();
+  // What follows happens in this region; after run().
+  void enter_region(std::uint32_t region) { outcomes_.enter(region); }
+
+  std::uint64_t instructions() const { return instructions_; }
+  std::uint64_t accesses() const { return accesses_ + place_.data; }
+  std::uint64_t absent() const { return passes_.absent(); }
+  // After run(): brings the machine's counters up to date; adds what was counted.
+  void count();
+  void add_to(probes::Misses& misses) const;
+
+ private:
+  static constexpr std::uint64_t kNoLine = ~0ULL;
+  static constexpr std::uint64_t kNothing = kNoLine - 1;  // that is never the last line
+  struct Prepared {
+    std::uint64_t first_line, last_line;  // of code; kNoLine when no cache holds instructions
+    std::uint32_t first_operation;
+    std::uint32_t lines_at;  // index of its first line among all
+    std::uint16_t length;  // words in the stream: its operations and one; or kLarge
+    std::uint16_t lines;
+    std::uint32_t instructions;
+  };
+  // What is looked up for every block.
+  struct Tables {
+    const std::uint64_t* lines;
+    const std::uint8_t* spans;
+  };
+  static constexpr std::uint16_t kLarge = 0;  // what is not added at once
+  // What goes from thread to thread.
+  struct Turn {
+    machine::Missed missed;
+    std::vector<Deferred> deferred;
+    std::size_t operations = 0;  // that are known
+  };
+  // What an outcome means.
+  struct Meaning {
+    std::uint32_t missed = 0;   // levels, a bit each
+    std::uint32_t latency = 0;  // of the level that served it
+    std::uint32_t translation = 0;
+    std::uint8_t served = 0;  // number of the cache
+    bool event = false;
+  };
+  Tables tables() const { return {lines_.all(), spans_.data()}; }
+  // The line of code that is fetched last; what was fetched last need not be fetched again.
+  static std::uint64_t add(machine::Batch& to, machine::Batch::Place& place, const Prepared& one,
+                           const Tables& tables, const std::uint64_t* addresses,
+                           std::uint64_t last_line) {
+    const std::uint64_t same = one.first_line == last_line;
+    to.add_fetches(place, tables.lines + one.lines_at + same, one.lines - same);
+    to.add_data(place, addresses, one.length - 1u, one.first_operation,
+                tables.spans + one.first_operation);
+    return one.last_line;
+  }
+  // What was gathered through the first levels; what they did not have to the other thread, once
+  // it is enough, or at once.
+  void enter(bool at_once = false);
+  // The second thread's part: the outer levels, and whose misses they were.
+  void take(Turn& turn);
+  void visit(const machine::Missed& missed, std::uint32_t from, std::uint32_t to);
+  void on_large_block(std::uint32_t exit, const std::uint64_t* addresses);
+  void sample(const machine::Missed& missed, std::uint32_t index, machine::Outcome outcome);
+  Meaning meaning_of(const machine::Machine& machine, machine::Outcome outcome,
+                     unsigned event) const;
+
+  const stream::CodeTable& code_;
+  CodeLines& lines_;
+  const std::vector<machine::Step>& steps_;
+  probes::Buckets& buckets_;
+  probes::Sampler& sampler_;
+  std::uint32_t event_line_;  // bytes of a line of the event's cache
+  machine::Passes passes_;
+  probes::Outcomes outcomes_;
+  std::array<Meaning, machine::kOutcomes> meanings_;
+  std::vector<Prepared> prepared_;  // by exit
+  std::vector<std::uint8_t> spans_;  // by operation, and a few more
+  std::uint64_t last_line_ = kNoLine;  // of code
+  std::uint64_t instructions_ = 0;
+  std::uint64_t accesses_ = 0;  // that went through
+  std::uint64_t fetches_ = 0;   // that went through and the machine has not been told of
+  std::unique_ptr<machine::Batch> batch_memory_ = std::make_unique<machine::Batch>();
+  machine::Batch& batch_ = *batch_memory_;  // that is being gathered
+  machine::Batch::Place place_;             // in it
+  std::vector<Deferred> deferred_;
+  Relay<Turn> relay_;  // last, so that its thread ends first
+};
+
+}  // namespace stallscope::session
