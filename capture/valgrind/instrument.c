@@ -55,7 +55,8 @@ static void write_entry(struct writing* w) {
     IRTemp limit = load64(w, &ss_ring->limit);
     call_when_below(w, limit, position, "ss_ring_next_buffer", ss_ring_next_buffer);
     w->position = load64(w, &ss_ring->position);
-    store(w, IRExpr_RdTmp(w->position), IRExpr_Const(IRConst_U64(SS_BLOCK_HEAD(w->number, w->shape->exit[0].operations))));
+    store(w, IRExpr_RdTmp(w->position),
+          IRExpr_Const(IRConst_U64(SS_BLOCK_HEAD(w->number, w->shape->exit[0].operations))));
   } else {
     w->counters = load64(w, &ss_ring->counters);
   }

@@ -105,10 +105,10 @@ struct Missed {
   List lines, pages;  // that the first caches, and the first TLBs, did not have
   std::uint64_t addresses[kRoom];
   std::uint32_t operations[kRoom];
-  std::uint64_t last[kRoom];      // byte; of those that cross lines only
-  std::uint64_t victims[kRoom];   // as above
-  Outcome outcomes[kRoom];        // of caches
-  Outcome translations[kRoom];    // of TLBs
+  std::uint64_t last[kRoom];     // byte; of those that cross lines only
+  std::uint64_t victims[kRoom];  // as above
+  Outcome outcomes[kRoom];       // of caches
+  Outcome translations[kRoom];   // of TLBs
 };
 
 }  // namespace stallscope::machine

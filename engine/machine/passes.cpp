@@ -218,9 +218,9 @@ void Passes::go_on_path(Missed& missed, std::vector<Stage>& stages, Missed::List
                         Outcome* outcomes, std::uint32_t unit) {
   std::uint32_t left = list.count, outcome = unit;
   for (Stage& stage : stages) {
-    left = look_up(stage, {missed.addresses, missed.last, list.entries, left, outcomes,
-                           static_cast<Outcome>(outcome),
-                           watches(stage) ? missed.victims : nullptr});
+    left =
+        look_up(stage, {missed.addresses, missed.last, list.entries, left, outcomes,
+                        static_cast<Outcome>(outcome), watches(stage) ? missed.victims : nullptr});
     outcome += unit;
   }
   for (std::uint32_t i = 0; i < left; ++i)
@@ -306,7 +306,8 @@ Passes::pass_avx512(Level& level, Job& job) {
 }
 
 template <typename Lru, bool First, bool Full>
-__attribute__((flatten, target("avx2,bmi,bmi2"))) std::uint32_t Passes::pass_avx2(Level& level, Job& job) {
+__attribute__((flatten, target("avx2,bmi,bmi2"))) std::uint32_t Passes::pass_avx2(Level& level,
+                                                                                  Job& job) {
   return pass<Simd<Lru>, First, Full>(level, job);
 }
 #endif

@@ -101,8 +101,8 @@ class Passes {
   };
   static Added add_one(const Batch& batch, std::uint32_t line, std::uint32_t page,
                        std::uint32_t operation, Missed& to);
-  void go_on_path(Missed& missed, std::vector<Stage>& stages, Missed::List& list,
-                  Outcome* outcomes, std::uint32_t unit);
+  void go_on_path(Missed& missed, std::vector<Stage>& stages, Missed::List& list, Outcome* outcomes,
+                  std::uint32_t unit);
   bool watches(const Stage& stage) const;
   static std::uint32_t look_up(Stage& stage, Job job);
   // One level; how many accesses it did not have.
@@ -152,8 +152,8 @@ void Passes::add_missed(Batch& batch, const Batch::Place& size, Missed& to, At&&
   std::uint64_t fetch_before = next_fetch();
   for (;;) {
     const std::uint32_t next = std::min(*line, *page);
-    const std::uint32_t index = next == kNone ? static_cast<std::uint32_t>(size.data)
-                                              : index_of(next);
+    const std::uint32_t index =
+        next == kNone ? static_cast<std::uint32_t>(size.data) : index_of(next);
     while (fetch_before <= index) {
       at(static_cast<std::uint32_t>(fetch_before));
       const Added added = add_one(batch, *code_line, *code_page, Missed::kFetch, to);

@@ -165,8 +165,7 @@ class Buckets {
   void stamp_changed(std::uint64_t start, std::uint64_t size);
 
   std::vector<Bucket> buckets_;
-  std::vector<std::uint32_t> changes_ = 
-      std::vector<std::uint32_t>(kSlots + 1 + kMappingSlots);
+  std::vector<std::uint32_t> changes_ = std::vector<std::uint32_t>(kSlots + 1 + kMappingSlots);
   std::vector<BucketId> by_site_;
   std::unordered_map<std::string, BucketId> by_name_;  // kind, zero, name
   std::unordered_map<std::uint64_t, Live> live_;       // heap blocks by address

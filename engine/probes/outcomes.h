@@ -35,11 +35,11 @@ class Outcomes {
   // visit(region, bucket, operation, outcome, times)
   template <typename Visit>
   void for_each(Visit&& visit) const {
-    counts_.for_each([&](std::uint32_t region, BucketId bucket, std::uint32_t operation,
-                         const Counts& counts) {
-      for (machine::Outcome i = 0; i < machine::kOutcomes; ++i)
-        if (counts.times[i]) visit(region, bucket, operation, i, counts.times[i]);
-    });
+    counts_.for_each(
+        [&](std::uint32_t region, BucketId bucket, std::uint32_t operation, const Counts& counts) {
+          for (machine::Outcome i = 0; i < machine::kOutcomes; ++i)
+            if (counts.times[i]) visit(region, bucket, operation, i, counts.times[i]);
+        });
   }
 
  private:

@@ -17,8 +17,8 @@ void CodeLines::learn() {
       for (std::uint64_t line = one.address / bytes_ * bytes_; line < end; line += bytes_)
         if (lines_.size() == first || line != lines_.back()) lines_.push_back(line);
     }
-    known_.push_back({static_cast<std::uint32_t>(first),
-                      static_cast<std::uint32_t>(lines_.size() - first)});
+    known_.push_back(
+        {static_cast<std::uint32_t>(first), static_cast<std::uint32_t>(lines_.size() - first)});
   }
   lines_.resize(lines_.size() + kSlack);
 }

@@ -67,16 +67,15 @@ void Quick::learn_exits() {
   for (std::size_t number = prepared_.size(); number < code_.exits.size(); ++number) {
     const stream::Exit& exit = code_.exits[number];
     const auto lines = lines_.of(static_cast<std::uint32_t>(number));
-    const bool large = exit.operations > machine::Batch::kMost ||
-                       lines.size() > machine::Batch::kFetchesAtOnce;
-    prepared_.push_back(
-        {.first_line = lines.empty() ? kNothing : lines.front(),
-         .last_line = lines.empty() ? kNoLine : lines.back(),
-         .first_operation = exit.first_operation,
-         .lines_at = lines_.first_of(static_cast<std::uint32_t>(number)),
-         .length = large ? kLarge : static_cast<std::uint16_t>(exit.operations + 1),
-         .lines = static_cast<std::uint16_t>(lines.size()),
-         .instructions = exit.instructions});
+    const bool large =
+        exit.operations > machine::Batch::kMost || lines.size() > machine::Batch::kFetchesAtOnce;
+    prepared_.push_back({.first_line = lines.empty() ? kNothing : lines.front(),
+                         .last_line = lines.empty() ? kNoLine : lines.back(),
+                         .first_operation = exit.first_operation,
+                         .lines_at = lines_.first_of(static_cast<std::uint32_t>(number)),
+                         .length = large ? kLarge : static_cast<std::uint16_t>(exit.operations + 1),
+                         .lines = static_cast<std::uint16_t>(lines.size()),
+                         .instructions = exit.instructions});
   }
   spans_.resize(spans_.size() - std::min(spans_.size(), kSpansMore));
   for (std::size_t i = spans_.size(); i < code_.operations.size(); ++i)
@@ -160,8 +159,7 @@ void Quick::enter(bool at_once) {
     }
   });
   deferred_.clear();
-  const bool enough =
-      turn.missed.has_enough() || turn.deferred.size() >= machine::Missed::kEnough;
+  const bool enough = turn.missed.has_enough() || turn.deferred.size() >= machine::Missed::kEnough;
   if (!enough && !at_once) return;
   turn.operations = code_.operations.size();
   relay_.pass_on();
@@ -212,12 +210,11 @@ void Quick::apply(const Deferred& deferred, probes::Buckets& buckets) {
   }
 }
 
-void Quick::sample(const machine::Missed& missed, std::uint32_t index,
-                   machine::Outcome outcome) {
+void Quick::sample(const machine::Missed& missed, std::uint32_t index, machine::Outcome outcome) {
   const Meaning& meaning = meanings_[outcome];
   const bool threw_out = event_line_ != 0 && missed.victims[index] != machine::kEmpty;
-  const std::uint64_t victim =
-      machine::line_of(missed.victims[index]) << std::countr_zero(std::max(event_line_, 1u));
+  const std::uint64_t victim = machine::line_of(missed.victims[index])
+                               << std::countr_zero(std::max(event_line_, 1u));
   sampler_.take({.bucket = buckets_.find(missed.addresses[index]),
                  .victim = threw_out ? buckets_.find_line(victim, event_line_) : probes::kNoBucket,
                  .operation = missed.operations[index],

@@ -28,8 +28,8 @@ class Quick {
  public:
   // All outlive this. `event` is the level whose misses the sampler counts.
   Quick(machine::Machine& machine, const stream::CodeTable& code, CodeLines& lines,
-        const std::vector<machine::Step>& steps, probes::Buckets& buckets,
-        probes::Sampler& sampler, unsigned event);
+        const std::vector<machine::Step>& steps, probes::Buckets& buckets, probes::Sampler& sampler,
+        unsigned event);
 
   std::size_t exits() const { return prepared_.size(); }
   void learn_exits();  // that are new
@@ -87,7 +87,7 @@ class Quick {
     std::uint64_t first_line, last_line;  // of code; kNoLine when no cache holds instructions
     std::uint32_t first_operation;
     std::uint32_t lines_at;  // index of its first line among all
-    std::uint16_t length;  // words in the stream: its operations and one; or kLarge
+    std::uint16_t length;    // words in the stream: its operations and one; or kLarge
     std::uint16_t lines;
     std::uint32_t instructions;
   };
@@ -142,8 +142,8 @@ class Quick {
   machine::Passes passes_;
   probes::Outcomes outcomes_;
   std::array<Meaning, machine::kOutcomes> meanings_;
-  std::vector<Prepared> prepared_;  // by exit
-  std::vector<std::uint8_t> spans_;  // by operation, and a few more
+  std::vector<Prepared> prepared_;     // by exit
+  std::vector<std::uint8_t> spans_;    // by operation, and a few more
   std::uint64_t last_line_ = kNoLine;  // of code
   std::uint64_t instructions_ = 0;
   std::uint64_t accesses_ = 0;  // that went through

@@ -212,13 +212,13 @@ class Simulation {
   std::unique_ptr<Pmu> pmu_;                       // nullptr unless the options need it
   probes::Regions regions_;
   std::uint32_t region_ = 0;
-  std::uint64_t instructions_ = 0;    // so far, where no quick way is taken
+  std::uint64_t instructions_ = 0;  // so far, where no quick way is taken
   std::uint64_t accesses_ = 0;
-  std::size_t quick_exits_ = 0;       // exits that take the quick way: all that are known, or none
-  std::uint64_t code_line_;           // bytes; 0 when no cache holds instructions
+  std::size_t quick_exits_ = 0;  // exits that take the quick way: all that are known, or none
+  std::uint64_t code_line_;      // bytes; 0 when no cache holds instructions
   CodeLines code_lines_;
-  std::vector<machine::Step> steps_;  // by operation
-  std::unique_ptr<Quick> quick_;      // nullptr where every access must be watched
+  std::vector<machine::Step> steps_;   // by operation
+  std::unique_ptr<Quick> quick_;       // nullptr where every access must be watched
   std::uint64_t last_line_ = kNoLine;  // of code, fetched last
 };
 

@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: Apache-2.0
+// The quick way against the one that goes access by access: same stream, same machine, same tables.
+#include <doctest.h>
+
+#include <random>
+#include <span>
+
+#include "machine_words.h"
+#include "session/relay.h"
+#include "session/simulation.h"
+#include "stream/parser.h"
+#include "stream_words.h"
+
+using namespace stallscope;
+using namespace stallscope::session;
+using stallscope::stream::words::Op;
+using stallscope::stream::words::Stream;
+
+namespace {
+
+using machine::Holds;
+
+machine::CacheConfig cache(const char* name, Holds holds, std::uint64_t sets, std::uint32_t ways,
+                           std::uint32_t latency, const char* policy = "lru") {
+  machine::CacheConfig config = machine::words::cache(name, sets, ways);
+  config.holds = holds;
+  config.latency = latency;
+  config.policy = policy;
+  return config;
+}
+
+machine::MachineConfig small_machine() {
+  machine::MachineConfig config = machine::words::of(
+      {cache("L1I", Holds::instructions, 4, 8, 4), cache("L1D", Holds::data, 8, 8, 4),
+       cache("L2", Holds::both, 32, 16, 14), cache("L3", Holds::both, 64, 16, 50)});
+  config.tlbs = {{"ITLB", Holds::instructions, 8, 4, 4096, 0},
+                 {"DTLB", Holds::data, 8, 4, 4096, 0},
+                 {"STLB", Holds::both, 64, 8, 4096, 7}};
+  config.memory_latency = 200;
+  config.page_walk_latency = 40;
+  return config;
+}
+
+std::vector<machine::MachineConfig> machines() {
+  std::vector<machine::MachineConfig> all(1, small_machine());
+  all.push_back(small_machine());
+  all.back().tlbs.clear();
+  all.push_back(small_machine());  // ways and sets that no vector has
+  all.back().caches[1] = cache("L1D", Holds::data, 4, 3, 4);
+  all.back().caches[2] = cache("L2", Holds::both, 24, 5, 14);
+  all.push_back(small_machine());  // another policy, and no cache for instructions
+  all.back().caches = {cache("L1D", Holds::data, 8, 4, 4, "plru"),
+                       cache("L2", Holds::data, 16, 12, 14, "srrip")};
+  all.back().tlbs = {{"DTLB", Holds::data, 16, 2, 4096, 0}};
+  all.push_back(small_machine());  // lines that grow
+  all.back().caches[3].line = 128;
+  return all;
+}
+
+// A program that does everything that a simulation looks at, at random.
+class Program {
+ public:
+  explicit Program(std::uint64_t seed) : random_(seed) {
+    for (int i = 0; i < 40; ++i) define();
+  }
+  std::vector<std::uint64_t> run(int steps) {
+    for (int i = 0; i < steps; ++i) {
+      const std::uint64_t choice = random_() % 400;
+      if (choice < 8)
+        allocate();
+      else if (choice < 12 && !blocks_.empty())
+        release();
+      else if (choice == 12)
+        stream_.record(SS_UNMAP, {0x40000000 + random_() % 64 * 4096, 8192});
+      else if (choice == 13)
+        mark();
+      else if (choice == 14)
+        define();
+      else
+        execute();
+    }
+    return stream_.words;
+  }
+
+ private:
+  struct Block {
+    std::uint32_t exit;
+    std::vector<Op> operations;
+  };
+
+  void define() {
+    static constexpr unsigned kSizes[] = {1, 2, 4, 8, 8, 8, 16, 32, 64, 100, 300};
+    std::vector<Op> operations;
+    const std::uint64_t count = random_() % 20 == 0 ? 200 : random_() % 7;
+    for (std::uint64_t i = 0; i < count; ++i)
+      operations.push_back({static_cast<unsigned>(random_() % 3),
+                            kSizes[random_() % std::size(kSizes)], random_() % 9 == 0});
+    const auto instructions =
+        static_cast<std::uint32_t>(1 + count + (random_() % 10 == 0 ? 400 : random_() % 90));
+    code_.push_back({stream_.block(operations, instructions), operations});
+  }
+  std::uint64_t address() {
+    switch (random_() % 4) {
+      case 0:
+        return 0x7ff000000 + random_() % 512;
+      case 1:
+        return 0x40000000 + random_() % (1 << 20);
+      case 2:
+        return next_ += 24;
+      default:
+        return 0x50000000 + random_() % 40 * 4096 + random_() % 64;
+    }
+  }
+  void execute() {
+    const Block& block = code_[random_() % code_.size()];
+    std::vector<std::uint64_t> addresses;
+    for (const Op& op : block.operations)
+      addresses.push_back(op.guarded && random_() % 2 ? SS_NO_ADDRESS : address());
+    for (std::uint64_t times = random_() % 4; times-- > 0;) stream_.run(block.exit, addresses);
+  }
+  void allocate() {
+    const std::uint64_t size = random_() % 5 == 0 ? 20'000 : 8 + random_() % 300;
+    const std::uint64_t at = 0x40000000 + random_() % (1 << 20) / 16 * 16;
+    stream_.record(SS_ALLOC, {at, size, random_() % 6, 0, 0, 0});
+    blocks_.push_back(at);
+  }
+  void release() {
+    stream_.record(SS_FREE, {blocks_.back(), 0});
+    blocks_.pop_back();
+  }
+  void mark() {
+    static constexpr std::string_view kNames[] = {"a", "b"};
+    const unsigned kind = random_() % 2 ? SS_MARK_KIND_REGION_BEGIN : SS_MARK_KIND_REGION_END;
+    stream_.record(SS_MARK, {kind, 0}, kNames[random_() % 2]);
+  }
+
+  std::mt19937_64 random_;
+  Stream stream_;
+  std::vector<Block> code_;
+  std::vector<std::uint64_t> blocks_;
+  std::uint64_t next_ = 0x60000000;
+};
+
+struct OneByOne {
+  Simulation& simulation;
+  void on_block(std::uint32_t exit, const stream::Exit& info, const std::uint64_t* addresses) {
+    simulation.on_block(exit, info, addresses);
+  }
+  Status on_record(unsigned tag, const std::uint64_t* words, std::uint32_t count) {
+    return simulation.on_record(tag, words, count);
+  }
+};
+struct InARow : OneByOne {
+  const stream::CodeTable& code;
+  std::vector<std::uint64_t> taken{};
+  void on_block(std::uint32_t exit, const stream::Exit& info, const std::uint64_t* addresses) {
+    taken.resize(code.exits.size());
+    ++taken[exit];
+    OneByOne::on_block(exit, info, addresses);
+  }
+  std::size_t on_blocks(std::span<const std::uint64_t> words) {
+    taken.resize(code.exits.size());
+    return simulation.on_blocks(words, taken.data());
+  }
+};
+
+SimulationTables simulate(const std::vector<std::uint64_t>& words,
+                          const machine::MachineConfig& config, bool watched, bool in_a_row) {
+  stream::CodeTable code;
+  SimulationOptions options;
+  options.evictions = watched;  // needs every access
+  options.wanted = 500;
+  auto made = Simulation::make(config, code, options);
+  REQUIRE(made.ok());
+  Simulation& simulation = **made;
+  simulation.buckets().map("stack", "", 0x7ff000000 - 4096, 8192);
+  simulation.buckets().map("mapping", "file", 0x50000000, 20 * 4096);
+  simulation.buckets().name("global", "table", "int [9]", 0x50001010, 36);
+  if (in_a_row) {
+    InARow sink{{simulation}, code};
+    REQUIRE(stream::parse(words, code, sink).ok());
+    std::uint64_t instructions = 0;
+    for (std::size_t i = 0; i < sink.taken.size(); ++i)
+      instructions += sink.taken[i] * code.exits[i].instructions;
+    CHECK(instructions == simulation.instructions());
+  } else {
+    OneByOne sink{simulation};
+    REQUIRE(stream::parse(words, code, sink).ok());
+  }
+  return simulation.tables();
+}
+
+void check_same(const SimulationTables& a, const SimulationTables& b) {
+  CHECK(a.level.accesses == b.level.accesses);
+  CHECK(a.level.misses == b.level.misses);
+  CHECK(a.level.evictions == b.level.evictions);
+  CHECK(a.bucket.site == b.bucket.site);
+  CHECK(a.bucket.blocks == b.bucket.blocks);
+  CHECK(a.miss.region == b.miss.region);
+  CHECK(a.miss.bucket == b.miss.bucket);
+  CHECK(a.miss.operation == b.miss.operation);
+  CHECK(a.miss.misses == b.miss.misses);
+  CHECK(a.miss.latency == b.miss.latency);
+  CHECK(a.region_level.accesses == b.region_level.accesses);
+  CHECK(a.region_level.misses == b.region_level.misses);
+  CHECK(a.region.instructions == b.region.instructions);
+  CHECK(a.sample.bucket == b.sample.bucket);
+  CHECK(a.sample.victim == b.sample.victim);
+  CHECK(a.sample.operation == b.sample.operation);
+  CHECK(a.sample.address == b.sample.address);
+  CHECK(a.sample.latency == b.sample.latency);
+  CHECK(a.sample.served == b.sample.served);
+  CHECK(a.sample_events == b.sample_events);
+}
+
+}  // namespace
+
+TEST_CASE("a program in batches does what it does access by access") {
+  for (std::uint64_t seed = 1; seed <= 12; ++seed) {
+    const std::vector<std::uint64_t> words = Program(seed).run(3000);
+    std::size_t number = 0;
+    for (const machine::MachineConfig& config : machines()) {
+      CAPTURE(seed);
+      CAPTURE(number++);
+      const SimulationTables expected = simulate(words, config, true, false);
+      REQUIRE(expected.miss.rows() > 100);
+      check_same(simulate(words, config, false, false), expected);
+      check_same(simulate(words, config, false, true), expected);
+    }
+  }
+}
+
+TEST_CASE("a long program goes on in a second thread") {
+  const std::vector<std::uint64_t> words = Program(77).run(150'000);
+  check_same(simulate(words, small_machine(), false, true),
+             simulate(words, small_machine(), true, false));
+}
+
+TEST_CASE("a relay hands on everything, in order, and waits when it is asked to") {
+  std::uint64_t sum = 0, last = 0;
+  bool in_order = true;
+  Relay<std::uint64_t> relay([&](std::uint64_t& turn) {
+    in_order &= turn == last + 1;
+    last = turn;
+    sum += turn;
+  });
+  for (std::uint64_t i = 1; i <= 5000; ++i) {
+    relay.current() = i;
+    relay.pass_on();
+    if (i % 700 != 0) continue;
+    relay.drain();
+    CHECK(sum == i * (i + 1) / 2);
+  }
+  relay.drain();
+  CHECK(in_order);
+  CHECK(sum == 5000ULL * 5001 / 2);
+}
