@@ -19,11 +19,13 @@ from stallscope.recording import open_recording
 
 STALLSCOPE = str(Path(sys.executable).with_name("stallscope"))
 RECORDING = FOLDER / "bench.stallscope"
-_RECORD = [STALLSCOPE, "record", "-q", "-f", "-o", str(RECORDING), "--machine", "none"]
+_RECORD = [STALLSCOPE, "record", "-q", "-f", "-o", str(RECORDING), "--machine"]
 PREFIXES: dict[str, list[str]] = {
     "native": [],
-    "count": [*_RECORD, "--"],
-    "trace": [*_RECORD, "--trace", "--"],
+    "count": [*_RECORD, "none", "--"],
+    "trace": [*_RECORD, "none", "--trace", "--"],
+    "machine": [*_RECORD, "default", "--"],
+    "no heap": [*_RECORD, "default", "--no-heap", "--"],
     "cachegrind": ["valgrind", "--tool=cachegrind", "--cachegrind-out-file=/dev/null"],
     "none": ["valgrind", "--tool=none"],
 }

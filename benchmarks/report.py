@@ -13,6 +13,8 @@ from rich.text import Text
 from benchmarks.measure import Measured
 
 RECORD_OF_CACHEGRIND = {"matmul": 0.4, "gzip": 0.4, "hashjoin": 0.4}
+MACHINE_OF_CACHEGRIND = {"matmul": 1.0, "gzip": 1.0, "hashjoin": 1.0, "sqlite3": 1.0}
+HEAP_OF_NO_HEAP = 1.5
 GZIP_OF_NATIVE = 8.0
 BYTES_AN_ACCESS = {"matmul": 1.5, "gzip": 1.5, "list": 3.0}
 RECORDER_MIB = 500.0
@@ -44,21 +46,26 @@ def rows_of(measured: Measured) -> Iterator[Row]:
         yield Row(name, "count / native", measured.ratio("count", "native"), "", limit)
     if "trace" in measured.seconds:
         yield Row(name, "trace / native", measured.ratio("trace", "native"), "")
+    if "no heap" in measured.seconds:
+        ratio = measured.ratio("machine", "no heap")
+        yield Row(name, "machine / no heap", ratio, "", HEAP_OF_NO_HEAP)
     if "cachegrind" in measured.seconds:
-        yield Row(name, "cachegrind / native", measured.ratio("cachegrind", "native"), "")
-        yield Row(name, "none / cachegrind", measured.ratio("none", "cachegrind"), "")
-        yield Row(
-            name,
-            "count / cachegrind",
-            measured.ratio("count", "cachegrind"),
-            "",
-            RECORD_OF_CACHEGRIND.get(name),
-        )
-        processor = measured.processor_ratio("count", "cachegrind")
-        yield Row(name, "  by processor time", processor, "")
-        yield Row(name, "trace / cachegrind", measured.ratio("trace", "cachegrind"), "")
+        yield from _cachegrind_rows(measured)
     if measured.trace is not None:
         yield from _trace_rows(measured)
+
+
+def _cachegrind_rows(measured: Measured) -> Iterator[Row]:
+    name = measured.name
+    yield Row(name, "cachegrind / native", measured.ratio("cachegrind", "native"), "")
+    if "none" in measured.seconds:
+        yield Row(name, "none / cachegrind", measured.ratio("none", "cachegrind"), "")
+    for way, limits in (("count", RECORD_OF_CACHEGRIND), ("machine", MACHINE_OF_CACHEGRIND)):
+        ratio = measured.ratio(way, "cachegrind")
+        yield Row(name, f"{way} / cachegrind", ratio, "", limits.get(name))
+        yield Row(name, "  by processor time", measured.processor_ratio(way, "cachegrind"), "")
+    if "trace" in measured.seconds:
+        yield Row(name, "trace / cachegrind", measured.ratio("trace", "cachegrind"), "")
 
 
 def _trace_rows(measured: Measured) -> Iterator[Row]:

@@ -41,6 +41,7 @@ static UInt site_number(UInt thread, const Addr* frames, UInt count) {
 
 static void allocated(ThreadId tid, UInt kind, Addr address, UWord size, Addr old) {
   Addr frames[MAX_FRAMES], *first;
+  if (!ss_options.heap) return;
   UInt count = call_path(tid, frames, &first);
   if (count == 0) return;
   if (address == 0 && old == 0) return; /* a failed allocation is none */
@@ -51,6 +52,7 @@ static void allocated(ThreadId tid, UInt kind, Addr address, UWord size, Addr ol
 }
 
 static void freed(ThreadId tid, Addr address) {
+  if (!ss_options.heap) return;
   if (address == 0 || address == last_freed) return;
   last_freed = address;
   ss_word word = address;

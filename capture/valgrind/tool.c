@@ -15,7 +15,7 @@
 
 #define MAX_COMMAND_BYTES 16384
 
-struct ss_options ss_options = {.turn = 2000, .children = True};
+struct ss_options ss_options = {.turn = 2000, .children = True, .heap = True};
 
 static ss_word fork_token = 0; /* of the last fork; the child names it */
 static UInt forks = 0;
@@ -68,6 +68,7 @@ static Bool option(const HChar* arg) {
   } else if VG_BINT_CLO (arg, "--ss-turn", ss_options.turn, 1, 100000) {
   } else if VG_BOOL_CLO (arg, "--ss-stream", ss_options.stream) {
   } else if VG_BOOL_CLO (arg, "--ss-children", ss_options.children) {
+  } else if VG_BOOL_CLO (arg, "--ss-heap", ss_options.heap) {
   } else
     return False;
   return True;

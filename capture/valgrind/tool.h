@@ -25,6 +25,7 @@ struct ss_options {
   UInt turn;           /* blocks a thread runs before the next one may */
   Bool stream;         /* block executions and addresses go through the ring */
   Bool children;       /* follow forks */
+  Bool heap;           /* tell of heap blocks */
 };
 extern struct ss_options ss_options;
 

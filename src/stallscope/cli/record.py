@@ -30,10 +30,10 @@ from stallscope.record import PROBES, SOURCES, record
 )
 @click.option(
     "--machine",
-    default="none",
+    default="default",
     show_default=True,
     metavar="NAME|FILE",
-    help="Simulated machine to run beside the program; see stallscope machines.",
+    help="Simulated machine to run beside the program, or none; see stallscope machines.",
 )
 @click.option(
     "--probe",
@@ -45,6 +45,7 @@ from stallscope.record import PROBES, SOURCES, record
 @sampling_options
 @click.option("--trace", is_flag=True, help="Keep every block execution and address.")
 @click.option("--no-children", is_flag=True, help="Do not follow processes that it starts.")
+@click.option("--no-heap", is_flag=True, help="Do not tell heap blocks apart; faster where many.")
 @click.option(
     "--from", "from_function", metavar="FUNC", help="Measure from where this function is entered."
 )
@@ -65,7 +66,9 @@ from stallscope.record import PROBES, SOURCES, record
     help="Blocks of code that a thread runs before another may.",
 )
 @click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="[--] PROGRAM [ARGS]...")
-def command(quiet: bool, no_children: bool, command: tuple[str, ...], **options: Any) -> int:
+def command(
+    quiet: bool, no_children: bool, no_heap: bool, command: tuple[str, ...], **options: Any
+) -> int:
     """Run PROGRAM to its end, with its own output and exit status, and record it."""
     from stallscope.views.terminal import record as view
 
@@ -73,7 +76,13 @@ def command(quiet: bool, no_children: bool, command: tuple[str, ...], **options:
         raise StallscopeError("no program to record", now="stallscope record -- PROGRAM ARGS")
     status = view.Status(quiet=quiet)
     options = given(options)
-    recorded = record(command, children=not no_children, on_progress=status.show, **options)
+    recorded = record(
+        command,
+        children=not no_children,
+        heap=not no_heap,
+        on_progress=status.show,
+        **options,
+    )
     status.close()
     if not quiet:
         view.closing_words(recorded, sys.stderr)

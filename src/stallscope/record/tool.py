@@ -20,6 +20,7 @@ class CaptureOptions:
 
     stream: bool = False  # every block execution and address, not only counts
     children: bool = True
+    heap: bool = True
     from_function: str | None = None
     to_function: str | None = None
     skip: int = 0
@@ -30,6 +31,7 @@ class CaptureOptions:
         """By the names that the options have for people."""
         return {
             "children": self.children,
+            "heap": self.heap,
             "from": self.from_function,
             "to": self.to_function,
             "skip": self.skip,
@@ -70,6 +72,7 @@ def capture_command(
         f"--ss-folder={session}",
         f"--ss-stream={'yes' if options.stream else 'no'}",
         f"--ss-children={'yes' if options.children else 'no'}",
+        f"--ss-heap={'yes' if options.heap else 'no'}",
         f"--ss-turn={options.turn}",
     ]
     if options.from_function:
