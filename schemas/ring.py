@@ -1,10 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """The shared memory between one target process and the engine.
 
-A file: one header page, then BUFFERS buffers of BUFFER_WORDS words, then the counters, one word for
-each exit of each block. Every variable that the generated code touches lies in the header, so that
-after a kill -9 of the target nothing that it had written is lost: the engine reads the last buffer
-up to `position`.
+A file: one header page, then BUFFERS buffers of BUFFER_WORDS words, one more that is the desk, then
+the counters, one word for each exit of each block. Every variable that the generated code touches
+lies in the header, so that after a kill -9 of the target nothing that it had written is lost: the
+engine reads what is not published yet up to `position`.
+
+While only counts are kept, little is written, and it is written where it stays. A stream is written
+on the desk, and copied into its buffer as a whole: memory that the reader has just read would have
+to come back from its processor line by line, while the writer waits.
 
 Writer: the target process, which Valgrind runs one thread at a time. Reader: one engine thread.
 The writer owns buffer `published` (modulo BUFFERS) and everything in front of it that the reader
@@ -33,6 +37,7 @@ FIELDS = (
     ("published", "buffers given to the reader"),
     ("consumed", "buffers given back by the reader"),
     ("exits", "exits defined so far, so counters in use"),
+    ("desk", "number of the buffer that will get what lies on the desk"),
     ("ended", "1 once the writer has written its last record"),
     ("alive", "monotonic nanoseconds at the last publication"),
 )
@@ -54,7 +59,9 @@ def c_declaration() -> str:
         f"#define SS_RING_BUFFERS {BUFFERS}\n"
         f"#define SS_RING_GUARD_WORDS {GUARD_WORDS}\n"
         f"#define SS_RING_COUNTERS {COUNTERS}\n"
-        "#define SS_RING_DATA_BYTES (SS_RING_BUFFERS * SS_RING_BUFFER_WORDS * 8ULL)\n"
+        "#define SS_RING_DESK_OFFSET (SS_RING_HEADER_BYTES + SS_RING_BUFFERS * "
+        "SS_RING_BUFFER_WORDS * 8ULL)\n"
+        "#define SS_RING_DATA_BYTES ((SS_RING_BUFFERS + 1) * SS_RING_BUFFER_WORDS * 8ULL)\n"
         "#define SS_RING_COUNTER_OFFSET (SS_RING_HEADER_BYTES + SS_RING_DATA_BYTES)\n"
         "#define SS_RING_BYTES (SS_RING_COUNTER_OFFSET + SS_RING_COUNTERS * 8ULL)\n"
         f"{modes}"

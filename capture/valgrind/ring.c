@@ -40,9 +40,14 @@ static Addr buffer_start(ULong number) {
   return (Addr)ss_ring + SS_RING_HEADER_BYTES + (number % SS_RING_BUFFERS) * BUFFER_BYTES;
 }
 
-static void enter_buffer(ULong number) {
-  ss_ring->position = buffer_start(number);
-  ss_ring->limit = buffer_start(number) + BUFFER_BYTES - SS_RING_GUARD_WORDS * 8UL;
+/* Where the words of the buffer that comes next are written. */
+static Addr writing_start(void) {
+  return ss_options.stream ? (Addr)ss_ring + SS_RING_DESK_OFFSET : buffer_start(ss_ring->published);
+}
+
+static void enter_buffer(void) {
+  ss_ring->position = writing_start();
+  ss_ring->limit = writing_start() + BUFFER_BYTES - SS_RING_GUARD_WORDS * 8UL;
 }
 
 /* The recorder's lock is a POSIX one, so it is gone with its process. Ours belongs to the open
@@ -108,7 +113,7 @@ static void fill_header(ULong exits) {
   ss_ring->counters = (Addr)ss_ring + SS_RING_COUNTER_OFFSET;
   ss_ring->stop_at = ~0ULL;
   ss_ring->exits = exits;
-  enter_buffer(0);
+  enter_buffer();
   __atomic_store_n(&ss_ring->magic, SS_RING_MAGIC, __ATOMIC_RELEASE);
 }
 
@@ -203,45 +208,54 @@ static void leave_dead_recorder(void) {
 /* The reader has much to do before it runs out of work, so a nap costs nothing, and spinning would
    take the processor away from it. */
 static void wait_for_reader(void) {
-  for (UInt round = 1;; round++) {
+  for (UInt round = 1; attached; round++) {
     ULong consumed = __atomic_load_n(&ss_ring->consumed, __ATOMIC_ACQUIRE);
     if (ss_ring->published - consumed < SS_RING_BUFFERS) return;
     struct vki_timespec nap = {0, 100000};
     system_call(__NR_nanosleep, (UWord)&nap, 0, 0, 0, 0, 0);
-    if (round % 200 == 0 && !recorder_alive()) return leave_dead_recorder();
+    if (round % 200 == 0 && !recorder_alive()) leave_dead_recorder();
   }
 }
 
 /* Where the next record goes: generated code may be parked elsewhere meanwhile. */
 static ss_word* cursor(void) { return ss_ring->parked ? &ss_ring->parked : &ss_ring->position; }
 
-static void start_buffer(ULong number) {
+/* `desk` last: until then, what lies on the desk has been published, if it was written at all. */
+static void start_buffer(void) {
   if (ss_ring->parked)
-    ss_ring->parked = buffer_start(number);
+    ss_ring->parked = writing_start();
   else
-    enter_buffer(number);
+    enter_buffer();
+  __atomic_store_n(&ss_ring->desk, ss_ring->published, __ATOMIC_RELEASE);
+}
+
+static void copy_from_desk(ULong number, ULong words) {
+  const void* from = (const void*)writing_start();
+  void* to = (void*)buffer_start(number);
+  __asm__ volatile("rep movsq" : "+D"(to), "+S"(from), "+c"(words) : : "memory");
 }
 
 void ss_ring_publish(void) {
-  if (!attached) {
-    start_buffer(0);
-    return;
-  }
+  if (!attached) return start_buffer();
   ULong number = ss_ring->published;
-  ULong used = (*cursor() - buffer_start(number)) / 8;
+  ULong used = (*cursor() - writing_start()) / 8;
   if (used == 0) return;
-  ss_ring->used[number % SS_RING_BUFFERS] = used;
-  __atomic_store_n(&ss_ring->published, number + 1, __ATOMIC_RELEASE);
   /* One system call a buffer; a program that never fills the ring shall notice too. */
-  if (recorder_alive())
+  if (!recorder_alive()) leave_dead_recorder();
+  if (ss_options.stream) {
     wait_for_reader();
-  else
-    leave_dead_recorder();
-  start_buffer(ss_ring->published);
+    if (attached) copy_from_desk(number, used);
+  }
+  if (attached) {
+    ss_ring->used[number % SS_RING_BUFFERS] = used;
+    __atomic_store_n(&ss_ring->published, number + 1, __ATOMIC_RELEASE);
+    if (!ss_options.stream) wait_for_reader();
+  }
+  start_buffer();
 }
 
 ss_word* ss_ring_reserve(UInt words) {
-  Addr end = buffer_start(ss_ring->published) + BUFFER_BYTES;
+  Addr end = writing_start() + BUFFER_BYTES;
   if (*cursor() + words * 8UL > end) ss_ring_publish();
   return (ss_word*)(Addr)*cursor();
 }
@@ -256,21 +270,11 @@ static void enter_parking(void) {
   ss_ring->limit = (Addr)(parking + SS_RING_BUFFER_WORDS - SS_RING_GUARD_WORDS);
 }
 
-/* The buffer's lines are in the cache of the reader's processor. To fetch them one by one, as they
-   are written, would make the target wait for each. */
-static void fetch_buffer(void) {
-  const HChar* start = (const HChar*)(Addr)ss_ring->position;
-  for (UWord at = 0; at < BUFFER_BYTES; at += 64)
-    __asm__ volatile("prefetchw %0" : : "m"(start[at]));
-}
-
 void ss_ring_next_buffer(void) {
   if (ss_ring->parked)
     enter_parking();
-  else {
+  else
     ss_ring_publish();
-    fetch_buffer();
-  }
 }
 
 void ss_ring_park(void) {
@@ -281,7 +285,7 @@ void ss_ring_park(void) {
 
 void ss_ring_unpark(void) {
   ss_ring->position = ss_ring->parked;
-  ss_ring->limit = buffer_start(ss_ring->published) + BUFFER_BYTES - SS_RING_GUARD_WORDS * 8UL;
+  ss_ring->limit = writing_start() + BUFFER_BYTES - SS_RING_GUARD_WORDS * 8UL;
   ss_ring->counters = (Addr)ss_ring + SS_RING_COUNTER_OFFSET;
   ss_ring->parked = 0;
 }

@@ -32,10 +32,10 @@ class Passes {
 
   // What was gathered through the first levels. `steps` by operation.
   void enter(Batch& batch, const Batch::Place& size, const Step* steps);
-  // Adds what they did not have. `at(index)` is called for indices of the batch's data that never
-  // fall, before anything at the index or behind it is added.
+  // Adds what they did not have. `at(index, added)` is called for indices of the batch's data that
+  // never fall, before anything at the index or behind it is added; `added` accesses are there.
   template <typename At>
-  void add_missed(Batch& batch, const Batch::Place& size, Missed& to, At&& at);
+  void add_missed(const Batch& batch, const Batch::Place& size, Missed& to, At&& at);
   // And through all other levels. May run in another thread, while the next is gathered.
   void go_on(Missed& missed);
 
@@ -95,12 +95,16 @@ class Passes {
   void filter_code(const Batch& batch, std::uint64_t count);
   void filter_crossing(Batch& batch, const Step& step, std::uint32_t index);
   void enter_first(Batch& batch, Stage& stage, List& list);
+  // How much a Missed has; a copy, so that it stays in registers.
+  struct Counts {
+    std::uint32_t all, lines, pages;
+  };
   // Adds what both lists have of an access; how much of each.
   struct Added {
     std::uint32_t lines, pages;
   };
   static Added add_one(const Batch& batch, std::uint32_t line, std::uint32_t page,
-                       std::uint32_t operation, Missed& to);
+                       std::uint32_t operation, Missed& to, Counts& counts);
   void go_on_path(Missed& missed, std::vector<Stage>& stages, Missed::List& list, Outcome* outcomes,
                   std::uint32_t unit);
   bool watches(const Stage& stage) const;
@@ -123,26 +127,27 @@ class Passes {
 };
 
 inline Passes::Added Passes::add_one(const Batch& batch, std::uint32_t line, std::uint32_t page,
-                                     std::uint32_t operation, Missed& to) {
+                                     std::uint32_t operation, Missed& to, Counts& counts) {
   const std::uint32_t index = index_of(std::min(line, page));
   const Added one{index_of(line) == index, index_of(page) == index};
-  const std::uint32_t added = to.count++;
+  const std::uint32_t added = counts.all++;
   to.addresses[added] = batch.addresses[index];
   to.operations[added] = operation;
   to.victims[added] = batch.victims[index];
   to.outcomes[added] = to.translations[added] = 0;
-  to.lines.entries[to.lines.count] = entry_of(added, crosses(line));
-  to.lines.count += one.lines;
-  to.pages.entries[to.pages.count] = entry_of(added, crosses(page));
-  to.pages.count += one.pages;
-  if ((one.lines & line) | (one.pages & page & 1)) [[unlikely]]
+  to.lines.entries[counts.lines] = entry_of(added, crosses(line));
+  counts.lines += one.lines;
+  to.pages.entries[counts.pages] = entry_of(added, crosses(page));
+  counts.pages += one.pages;
+  if ((one.lines & line) | (one.pages & page)) [[unlikely]]
     to.last[added] = batch.last[index];
   return one;
 }
 
 // A block's fetches come before its data. All lists end with kNone.
 template <typename At>
-void Passes::add_missed(Batch& batch, const Batch::Place& size, Missed& to, At&& at) {
+void Passes::add_missed(const Batch& batch, const Batch::Place& size, Missed& to, At&& at) {
+  Counts counts{to.count, to.lines.count, to.pages.count};
   const std::uint32_t *line = data_.lines.entries, *page = data_.pages.entries;
   const std::uint32_t *code_line = code_.lines.entries, *code_page = code_.pages.entries;
   const auto next_fetch = [&]() -> std::uint64_t {
@@ -154,19 +159,22 @@ void Passes::add_missed(Batch& batch, const Batch::Place& size, Missed& to, At&&
     const std::uint32_t next = std::min(*line, *page);
     const std::uint32_t index =
         next == kNone ? static_cast<std::uint32_t>(size.data) : index_of(next);
-    while (fetch_before <= index) {
-      at(static_cast<std::uint32_t>(fetch_before));
-      const Added added = add_one(batch, *code_line, *code_page, Missed::kFetch, to);
-      code_line += added.lines;
-      code_page += added.pages;
-      fetch_before = next_fetch();
-    }
-    at(index);
+    while (fetch_before <= index) [[unlikely]] {
+        at(static_cast<std::uint32_t>(fetch_before), counts.all);
+        const Added added = add_one(batch, *code_line, *code_page, Missed::kFetch, to, counts);
+        code_line += added.lines;
+        code_page += added.pages;
+        fetch_before = next_fetch();
+      }
+    at(index, counts.all);
     if (next == kNone) break;
-    const Added added = add_one(batch, *line, *page, batch.operations[index], to);
+    const Added added = add_one(batch, *line, *page, batch.operations[index], to, counts);
     line += added.lines;
     page += added.pages;
   }
+  to.count = counts.all;
+  to.lines.count = counts.lines;
+  to.pages.count = counts.pages;
 }
 
 }  // namespace stallscope::machine

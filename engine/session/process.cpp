@@ -113,13 +113,17 @@ void Process::take(std::span<const std::uint64_t> words, const Inherit& inherit,
 
 std::optional<std::uint64_t> Process::waits_for() const {
   if (started_) return std::nullopt;
-  auto first = ring_->next();
-  if (first && first->empty()) first = ring_->unpublished();
   constexpr std::size_t kWords = sizeof(ss_process_start) / 8;
-  if (!first || first->size() < kWords || SS_HEAD_TAG((*first)[0]) != SS_PROCESS_START)
-    return std::nullopt;
-  const auto token = reinterpret_cast<const ss_process_start*>(first->data())->fork_token;
-  return token ? std::optional(token) : std::nullopt;
+  const auto token_in = [](std::span<const std::uint64_t> words) -> std::optional<std::uint64_t> {
+    if (words.size() < kWords || SS_HEAD_TAG(words[0]) != SS_PROCESS_START) return std::nullopt;
+    const auto token = reinterpret_cast<const ss_process_start*>(words.data())->fork_token;
+    return token ? std::optional(token) : std::nullopt;
+  };
+  std::optional<std::uint64_t> early;
+  if (auto rest = ring_->unpublished(); rest) early = token_in(*rest);
+  // What was not published may have been overwritten while it was read, but then it is published.
+  const auto first = ring_->next();
+  return first && !first->empty() ? token_in(*first) : early;
 }
 
 bool Process::pump(int buffers, const Inherit& inherit, const Forked& forked) {

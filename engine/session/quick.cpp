@@ -151,11 +151,12 @@ void Quick::enter(bool at_once) {
   accesses_ += size.data;
   fetches_ += size.fetches;
   passes_.enter(batch_, size, steps_.data());
-  std::size_t done = 0;
-  passes_.add_missed(batch_, size, turn.missed, [&](std::uint32_t index) {
-    while (done < deferred_.size() && deferred_[done].before <= index) {
-      turn.deferred.push_back(deferred_[done++]);
-      turn.deferred.back().before = turn.missed.count;
+  const Deferred* next = deferred_.data();
+  const Deferred* const end = next + deferred_.size();
+  passes_.add_missed(batch_, size, turn.missed, [&](std::uint32_t index, std::uint32_t added) {
+    for (; next != end && next->before <= index; ++next) {
+      turn.deferred.push_back(*next);
+      turn.deferred.back().before = added;
     }
   });
   deferred_.clear();

@@ -88,13 +88,17 @@ bool Ring::abandoned() const {
 Result<std::span<const std::uint64_t>> Ring::unpublished() const {
   const std::uint64_t number = acquire(header_->published);
   if (number != header_->consumed) return std::span<const std::uint64_t>();
+  const bool on_desk = header_->mode & SS_MODE_STREAM;
+  // It has published, and was killed before it had cleared the desk, or is about to.
+  if (on_desk && acquire(header_->desk) != number) return std::span<const std::uint64_t>();
   const std::uint64_t parked = acquire(header_->parked);
   const std::uint64_t position = parked ? parked : acquire(header_->position);
   // The writer publishes before it moves on, so this tells whether `position` is of that buffer.
   if (acquire(header_->published) != number) return std::span<const std::uint64_t>();
   const std::uint64_t data = header_->base + SS_RING_HEADER_BYTES;
   const std::uint64_t bytes = SS_RING_BUFFER_WORDS * 8ULL;
-  const std::uint64_t start = data + (number % SS_RING_BUFFERS) * bytes;
+  const std::uint64_t start =
+      on_desk ? header_->base + SS_RING_DESK_OFFSET : data + (number % SS_RING_BUFFERS) * bytes;
   if (position < start || (position - start) / 8 > SS_RING_BUFFER_WORDS) {
     // It has published, and waits for room or was killed before it went on to the next buffer.
     const std::uint64_t last = (number + SS_RING_BUFFERS - 1) % SS_RING_BUFFERS;
@@ -104,7 +108,9 @@ Result<std::span<const std::uint64_t>> Ring::unpublished() const {
   }
   const std::uint64_t used = (position - start) / 8;
   if (used < taken_) return damaged("a buffer is shorter than it was");
-  return std::span(buffer(number), used).subspan(taken_);
+  const auto* desk = reinterpret_cast<const std::uint64_t*>(reinterpret_cast<const char*>(header_) +
+                                                            SS_RING_DESK_OFFSET);
+  return std::span(on_desk ? desk : buffer(number), used).subspan(taken_);
 }
 
 std::uint64_t Ring::executed() const { return acquire(header_->executed); }

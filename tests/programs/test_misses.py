@@ -126,7 +126,7 @@ def test_a_recording_without_trace_or_machine_says_how_to_record(
     built: dict[str, list[str]], tmp_path: Path
 ) -> None:
     path = tmp_path / "r.stallscope"
-    stallscope("record", "-q", "-o", path, "--", *built["list"])
+    stallscope("record", "-q", "--machine", "none", "-o", path, "--", *built["list"])
     ran = subprocess.run([STALLSCOPE, "objects", path], capture_output=True, text=True)
     assert ran.returncode == 2
     assert "has no trace to replay" in ran.stderr

@@ -189,3 +189,15 @@ def test_no_row_is_lost_when_a_target_ends_while_its_rows_are_taken(
     made = stallscope.record(command, output=tmp_path / "r.stallscope")
     kinds = made.recording.table("object").column("kind").to_pylist()
     assert kinds.count("heap") == made.recording.meta.allocations >= steps
+
+
+def test_without_the_heap_its_misses_are_those_of_the_mapping(record: Recorder) -> None:
+    command = (workloads.build("churn"), "2000", "64")
+    told = record(*command, options=("--machine", "default"))
+    untold = record(*command, options=("--machine", "default", "--no-heap"))
+    assert told.heap() and not untold.heap()
+    rows = [stallscope.objects(stallscope.view(made.path)).rows for made in (told, untold)]
+    kinds = [{row.kind for row in some} for some in rows]
+    assert "heap" in kinds[0]
+    assert "heap" not in kinds[1]
+    assert sum(row.misses for row in rows[0]) == sum(row.misses for row in rows[1])

@@ -102,6 +102,38 @@ TEST_CASE("a buffer that was read whole before it was published does not hold th
   CHECK(words(reader->next()) == Words{7});
 }
 
+TEST_CASE("what lies on the desk of a stream is read there until it is published") {
+  Writer writer;
+  const auto reader = writer.reader();
+  ss_ring& header = writer.header();
+  header.mode = SS_MODE_STREAM;
+  const std::uint64_t desk = header.base + SS_RING_DESK_OFFSET;
+  const auto write = [&](std::uint64_t word) {
+    *reinterpret_cast<std::uint64_t*>(header.position) = word;
+    header.position += 8;
+  };
+  header.position = desk;
+  CHECK(words(reader->unpublished()).empty());
+  write(1);
+  write(2);
+  CHECK(words(reader->unpublished()) == Words{1, 2});
+  auto* const buffer = reinterpret_cast<std::uint64_t*>(header.base + SS_RING_HEADER_BYTES);
+  buffer[0] = 1;  // copied, but not published: it still lies on the desk
+  buffer[1] = 2;
+  CHECK(words(reader->unpublished()) == Words{1, 2});
+  header.used[0] = 2;
+  header.published = 1;
+  CHECK(words(reader->next()) == Words{1, 2});
+  reader->release();
+  CHECK(words(reader->unpublished()).empty());  // killed before it cleared the desk
+  header.position = desk;
+  header.desk = 1;
+  write(3);
+  CHECK(words(reader->unpublished()) == Words{3});
+  header.position = desk - 8;
+  CHECK_FALSE(reader->unpublished());
+}
+
 TEST_CASE("damage is found, and a damaged ring can be emptied") {
   Writer writer;
   const auto reader = writer.reader();
