@@ -18,13 +18,13 @@ from pathlib import Path
 
 from rich.console import Console
 
-from benchmarks import engine_bench
+from benchmarks import engine_bench, replay_bench
 from benchmarks.measure import PREFIXES, STALLSCOPE, BenchmarkError, Measured, measure, timed
 from benchmarks.programs import FOLDER, PROGRAMS
 from benchmarks.report import HELP_SECONDS, Row, rows_of, table
 from stallscope.record import host
 
-NAMES = (*(program.name for program in PROGRAMS), "start", "engine")
+NAMES = (*(program.name for program in PROGRAMS), "start", "replay", "engine")
 
 
 def parse() -> argparse.Namespace:
@@ -91,6 +91,8 @@ def main() -> int:
                 rows += rows_of(measured[-1])
         if "start" in wanted:
             rows += start_up(options.runs)
+        if "replay" in wanted:
+            rows += replay_bench.rows(options.runs, say)
         if "engine" in wanted:
             rows += engine_bench.rows(say)
     except BenchmarkError as error:

@@ -28,12 +28,21 @@ class Row:
     measured: float
     unit: str
     at_most: float | None = None
+    at_least: float | None = None
 
     @property
     def verdict(self) -> str:
-        if self.at_most is None:
+        if self.at_most is None and self.at_least is None:
             return ""
-        return "pass" if self.measured <= self.at_most else "MISS"
+        small_enough = self.at_most is None or self.measured <= self.at_most
+        large_enough = self.at_least is None or self.measured >= self.at_least
+        return "pass" if small_enough and large_enough else "MISS"
+
+    @property
+    def target(self) -> str:
+        if self.at_least is not None:
+            return f"at least {self.at_least:g}"
+        return "" if self.at_most is None else f"at most {self.at_most:g}"
 
 
 def rows_of(measured: Measured) -> Iterator[Row]:
@@ -88,7 +97,7 @@ def table(rows: list[Row]) -> Table:
     drawn = Table("", "figure", box=box.SIMPLE_HEAD, pad_edge=False)
     drawn.add_column("measured", justify="right")
     drawn.add_column("unit")
-    drawn.add_column("at most", justify="right")
+    drawn.add_column("target", justify="right")
     drawn.add_column("")
     before = ""
     for row in rows:
@@ -97,7 +106,7 @@ def table(rows: list[Row]) -> Table:
             Text(row.figure),
             f"{row.measured:.3f}" if row.measured < 100 else f"{row.measured:,.0f}",
             row.unit,
-            "" if row.at_most is None else f"{row.at_most:g}",
+            row.target,
             Text(row.verdict, style="bold red" if row.verdict == "MISS" else "green"),
         )
         before = row.subject

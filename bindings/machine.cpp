@@ -6,10 +6,12 @@
 #include <nanobind/stl/unique_ptr.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
 #include <memory>
 
 #include "bindings.h"
 #include "columns.h"
+#include "machine/passes.h"
 #include "machine_config.h"
 #include "probes/buckets.h"
 #include "probes/classify.h"
@@ -120,9 +122,17 @@ nb::dict run(Machine& machine, const Column<std::uint64_t>& addresses,
   const std::size_t count = check_accesses(addresses, sizes, kinds);
   {
     nb::gil_scoped_release release;
-    for (std::size_t i = 0; i < count; ++i)
-      access(machine, addresses.data()[i], sizes.data()[i],
-             static_cast<AccessKind>(kinds.data()[i]));
+    const bool loads = std::all_of(kinds.data(), kinds.data() + count, [](std::uint8_t kind) {
+      return kind == static_cast<std::uint8_t>(AccessKind::load);
+    });
+    const std::uint64_t* const end = addresses.data() + count;
+    const bool usual = std::find(addresses.data(), end, machine::kNoAddress) == end;
+    if (loads && usual && machine.clean() && machine::Passes::serves_data(machine))
+      machine::run_loads(machine, {addresses.data(), count}, {sizes.data(), count});
+    else
+      for (std::size_t i = 0; i < count; ++i)
+        access(machine, addresses.data()[i], sizes.data()[i],
+               static_cast<AccessKind>(kinds.data()[i]));
   }
   return counters(machine);
 }

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "machine/machine.h"
+#include "machine/passes.h"
 
 namespace {
 
@@ -138,8 +139,8 @@ void stores(Machine& machine, const Addresses& addresses) {
 }
 
 void batch(Machine& machine, const Addresses& addresses) {
-  CountMisses probe;
-  machine.data_batch(addresses, 8, AccessKind::load, probe);
+  const std::vector<std::uint32_t> sizes(addresses.size(), 8);
+  run_loads(machine, addresses, sizes);
 }
 
 double best(const MachineConfig& config, const Addresses& addresses, Run run, int passes) {

@@ -6,9 +6,6 @@
 namespace stallscope::machine {
 namespace {
 
-// Tags of this size stay in the host's second cache.
-constexpr std::uint64_t kNearBytes = 256 << 10;
-
 // Stands where there is nothing to be settled.
 constexpr std::uint64_t kNothingSettled[1] = {kEmpty};
 // Stands where there is no TLB: with pages of half the address space, every page is settled.
@@ -42,9 +39,6 @@ Machine::Machine(const MachineConfig& config) : config_(config), mapping_(config
   add_prefetchers();
   open(data_);
   open(fetch_);
-  for (std::uint32_t depth = 0; depth < data_.caches.depth && mapping_.identity(); ++depth)
-    if (data_.caches.levels[depth]->tag_bytes() > kNearBytes)
-      far_.push_back(data_.caches.levels[depth]);
 }
 
 void Machine::add_caches() {
@@ -171,6 +165,7 @@ Counters Machine::tlb_counters(std::uint32_t tlb) const {
 }
 
 void Machine::reset_counters() {
+  stored_ = !clean();
   for (auto& level : caches_) level->counters = {};
   for (auto& level : tlbs_) level->counters = {};
   for (Port* port : {&data_, &fetch_}) std::fill_n(port->accesses, kKinds, 0);

@@ -80,22 +80,16 @@ class Machine {
     access(fetch_, address, bytes, AccessKind::fetch, probe);
   }
 
-  // Says that a data access is coming, best some ten accesses ahead of it, so that the host's
-  // memory is not waited for then. Changes nothing else.
-  void expect(std::uint64_t address) const {
-    for (const Level* level : far_) level->prefetch_on_host(address >> level->bits);
-  }
-
-  // Accesses of one size and kind, in order: the same as data() for each.
-  template <typename Probe>
-  void data_batch(std::span<const std::uint64_t> addresses, std::uint32_t size, AccessKind kind,
-                  Probe& probe);
-
   const MachineConfig& config() const { return config_; }
   // `cache` and `tlb` are indices into the configuration.
   Counters cache_counters(std::uint32_t cache) const;
   Counters tlb_counters(std::uint32_t tlb) const;
   void reset_counters();
+  // No store has come yet, so that no line is dirty.
+  bool clean() const {
+    return !stored_ && data_.accesses[static_cast<unsigned>(AccessKind::store)] == 0 &&
+           data_.accesses[static_cast<unsigned>(AccessKind::modify)] == 0;
+  }
   // First bytes of the lines (virtual addresses) that a cache holds, in no particular order.
   std::vector<std::uint64_t> resident(std::uint32_t cache);
 
@@ -198,8 +192,8 @@ class Machine {
   Mapping mapping_;
   bool by_line_ = false;  // has an exclusive cache: lines of one access go their own ways
   Port data_{}, fetch_{};
+  bool stored_ = false;  // before the counters were reset
   std::vector<std::unique_ptr<Level>> caches_, tlbs_;
-  std::vector<const Level*> far_;      // of data, with more tags than fit the host's inner caches
   std::vector<std::uint64_t> wanted_;  // by prefetchers, kept for its storage
 };
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <memory>
 #include <utility>
 
 #include "machine/policies/lru_x86.h"
@@ -52,21 +53,58 @@ struct Simd {
 
 }  // namespace
 
+bool Passes::opens(const Machine::Port& port) {
+  const auto &caches = port.caches, &tlbs = port.tlbs;
+  if (!port.plain || !settles(*caches.levels[0]) || !lines_grow(caches.levels, caches.depth))
+    return false;
+  for (std::uint32_t i = 0; i < caches.depth; ++i)
+    if (caches.levels[i]->inclusive) return false;
+  if ((caches.depth + 1) * (tlbs.depth + 1) > kOutcomes) return false;
+  if (tlbs.depth == 0) return true;
+  return settles(*tlbs.levels[0]) && lines_grow(tlbs.levels, tlbs.depth) &&
+         tlbs.levels[0]->bits >= caches.levels[0]->bits;
+}
+
+bool Passes::serves_data(const Machine& machine) { return opens(machine.data_); }
+
 bool Passes::serves(const Machine& machine) {
   const Machine::Port &data = machine.data_, &fetch = machine.fetch_;
-  const auto opens = [](const Machine::Port& port) {
-    const auto &caches = port.caches, &tlbs = port.tlbs;
-    if (!port.plain || !settles(*caches.levels[0]) || !lines_grow(caches.levels, caches.depth))
-      return false;
-    for (std::uint32_t i = 0; i < caches.depth; ++i)
-      if (caches.levels[i]->inclusive) return false;
-    if (tlbs.depth == 0) return true;
-    return settles(*tlbs.levels[0]) && lines_grow(tlbs.levels, tlbs.depth) &&
-           tlbs.levels[0]->bits >= caches.levels[0]->bits;
-  };
-  if (!opens(data) || (data.caches.depth + 1) * (data.tlbs.depth + 1) > kOutcomes) return false;
+  if (!opens(data)) return false;
   if (fetch.caches.depth == 0) return true;  // then nothing is fetched
   return opens(fetch) && join(data.caches, fetch.caches) && join(data.tlbs, fetch.tlbs);
+}
+
+void Passes::leave() {
+  for (const Entry* entry : {&data_, &code_})
+    for (Level* level : {entry->cache.level, entry->tlb.level})
+      if (level) std::fill(level->settled.begin(), level->settled.end(), kEmpty);
+}
+
+void run_loads(Machine& machine, std::span<const std::uint64_t> addresses,
+               std::span<const std::uint32_t> sizes) {
+  constexpr std::uint32_t kNoCache = ~0u;
+  Passes passes(machine, kNoCache);
+  const auto batch = std::make_unique<Batch>();
+  const auto missed = std::make_unique<Missed>();
+  std::vector<Step> steps(Batch::kRoom);
+  for (std::size_t done = 0; done < addresses.size();) {
+    const std::size_t count = std::min<std::size_t>(addresses.size() - done, Batch::kRoom);
+    std::copy_n(addresses.data() + done, count, batch->addresses);
+    for (std::uint32_t i = 0; i < count; ++i) {
+      steps[i] = Step::of(AccessKind::load, sizes[done + i]);
+      batch->spans[i] = Batch::span_of(sizes[done + i], false);
+      batch->operations[i] = i;
+    }
+    const Batch::Place size{count, 0};
+    passes.enter(*batch, size, steps.data());
+    passes.add_missed(*batch, size, *missed, [](std::uint32_t, std::uint32_t) {});
+    done += count;
+    if (!missed->has_enough() && done < addresses.size()) continue;
+    passes.go_on(*missed);
+    missed->clear();
+  }
+  passes.count(0, addresses.size());
+  passes.leave();
 }
 
 Passes::Passes(Machine& machine, std::uint32_t watched)

@@ -15,6 +15,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "machine/batch.h"
@@ -24,8 +25,9 @@ namespace stallscope::machine {
 
 class Passes {
  public:
-  // Whether a machine can be driven this way.
+  // Whether a machine can be driven this way, and whether by data accesses alone.
   static bool serves(const Machine& machine);
+  static bool serves_data(const Machine& machine);
   // The machine outlives this, and nobody else drives it. `watched` is the index of the cache whose
   // victims are wanted.
   Passes(Machine& machine, std::uint32_t watched);
@@ -45,10 +47,13 @@ class Passes {
 
   // Operations that did not happen, of those that went through.
   std::uint64_t absent() const { return absent_; }
-  // Tells the machine's counters of fetches that were counted by whoever drives it.
-  void count(std::uint64_t fetches) {
+  // Tells the machine's counters of accesses that were counted by whoever drives it.
+  void count(std::uint64_t fetches, std::uint64_t loads = 0) {
     machine_.fetch_.accesses[static_cast<unsigned>(AccessKind::fetch)] += fetches;
+    machine_.data_.accesses[static_cast<unsigned>(AccessKind::load)] += loads;
   }
+  // The machine is driven access by access again: it knows no settled lines.
+  void leave();
 
  private:
   // Where accesses of one kind enter: what each set of the first cache and TLB saw last.
@@ -85,6 +90,7 @@ class Passes {
   };
   static constexpr std::uint32_t kNone = 0xffffffff;  // behind the last entry of a list
 
+  static bool opens(const Machine::Port& port);
   static Gate gate_of(const Machine::Port& port);
   static Stage stage_of(Level& level, bool first);
   template <bool First, bool Full>
@@ -176,5 +182,9 @@ void Passes::add_missed(const Batch& batch, const Batch::Place& size, Missed& to
   to.lines.count = counts.lines;
   to.pages.count = counts.pages;
 }
+
+// Loads in order, the same as data() for each, on a machine that is clean and serves_data().
+void run_loads(Machine& machine, std::span<const std::uint64_t> addresses,
+               std::span<const std::uint32_t> sizes);
 
 }  // namespace stallscope::machine

@@ -295,14 +295,4 @@ void Machine::data_run(const Step* steps, const std::uint64_t* addresses, std::u
   }
 }
 
-template <typename Probe>
-void Machine::data_batch(std::span<const std::uint64_t> addresses, std::uint32_t size,
-                         AccessKind kind, Probe& probe) {
-  constexpr std::size_t kAhead = 12;
-  for (std::size_t i = 0; i < addresses.size(); ++i) {
-    if (i + kAhead < addresses.size()) expect(addresses[i + kAhead]);
-    data(addresses[i], size, kind, probe);
-  }
-}
-
 }  // namespace stallscope::machine

@@ -6,6 +6,7 @@
 #include <random>
 #include <set>
 
+#include "machine/passes.h"
 #include "machine_words.h"
 
 using namespace stallscope;
@@ -234,17 +235,36 @@ TEST_CASE("the last bytes of the address space are an address like any other") {
   }
 }
 
-TEST_CASE("a batch is the same as its accesses one by one") {
-  auto one = made(of({cache("L1", 4, 2), cache("L2", 16, 4)}));
-  auto batch = made(of({cache("L1", 4, 2), cache("L2", 16, 4)}));
+TEST_CASE("loads in passes are the same as one by one, also for what comes after them") {
+  MachineConfig config = of({cache("L1", 4, 2), cache("L2", 16, 4)});
+  config.tlbs = {{"DTLB", Holds::data, 4, 2, 4096, 0}, {"STLB", Holds::data, 16, 8, 4096, 7}};
+  auto one = made(config), passes = made(config);
+  REQUIRE(Passes::serves_data(*passes));
   std::mt19937_64 random(9);
-  std::vector<std::uint64_t> addresses(5000);
-  for (std::uint64_t& address : addresses) address = random() % 16384;
-  Log log;
-  for (const std::uint64_t address : addresses) store(*one, address, 4);
-  batch->data_batch(addresses, 4, AccessKind::store, log);
-  for (const std::uint32_t level : {0u, 1u}) {
-    CHECK(one->cache_counters(level).missed() == batch->cache_counters(level).missed());
-    CHECK(one->cache_counters(level).writebacks == batch->cache_counters(level).writebacks);
+  for (int round = 0; round < 4; ++round) {
+    std::vector<std::uint64_t> addresses(30'000);
+    std::vector<std::uint32_t> sizes(addresses.size());
+    for (std::uint64_t& address : addresses) address = random() % (random() % 4 ? 4096 : 1 << 17);
+    for (std::uint32_t& size : sizes) size = 1 + random() % (random() % 50 ? 8 : 700);
+    for (std::size_t i = 0; i < addresses.size(); ++i) load(*one, addresses[i], sizes[i]);
+    run_loads(*passes, addresses, sizes);
+    for (int i = 0; i < 100; ++i) {
+      const std::uint64_t address = random() % 8192;
+      load(*one, address);
+      load(*passes, address);
+    }
+    for (const std::uint32_t level : {0u, 1u}) {
+      const Counters a = one->cache_counters(level), b = passes->cache_counters(level);
+      CHECK(a.accessed() == b.accessed());
+      CHECK(a.missed() == b.missed());
+      CHECK(a.fills == b.fills);
+      CHECK(a.evictions == b.evictions);
+      CHECK(one->tlb_counters(level).missed() == passes->tlb_counters(level).missed());
+      CHECK(one->tlb_counters(level).accessed() == passes->tlb_counters(level).accessed());
+    }
   }
+  CHECK(passes->clean());
+  store(*passes, 1);
+  passes->reset_counters();
+  CHECK_FALSE(passes->clean());
 }
