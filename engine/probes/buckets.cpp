@@ -154,10 +154,13 @@ void Buckets::stamp_changed(std::uint64_t start, std::uint64_t size) {
   for (std::uint64_t page = start >> kPageBits; page <= (start + size - 1) >> kPageBits; ++page)
     changes_[page & (kSlots - 1)] += 1;
   if (mappings_.empty()) return;
-  const Stretch mapping = mappings_.locate(start);
-  changes_[mapping_slot_of(mapping)] += 1;
-  if (start + size - 1 - mapping.start >= mapping.end - mapping.start)
-    changes_[mapping_slot_of(mappings_.locate(start + size - 1))] += 1;
+  for (const std::uint64_t address : {start, start + size - 1}) {
+    if (address - mapping_.start >= mapping_.end - mapping_.start ||
+        mapping_stamp_ != wide_changes())
+      mapping_ = mappings_.locate(address);
+    mapping_stamp_ = wide_changes();
+    changes_[mapping_slot_of(mapping_)] += 1;
+  }
 }
 
 // Blocks and variables may be wide. So may what lies in a mapping and in nothing else, but blocks

@@ -162,9 +162,12 @@ class Buckets {
   static std::uint32_t slot_of(std::uint64_t address) {
     return static_cast<std::uint32_t>(address >> kPageBits & (kSlots - 1));
   }
+  std::uint32_t wide_changes() const { return changes_[kWideSlot]; }
   void stamp_changed(std::uint64_t start, std::uint64_t size);
 
   std::vector<Bucket> buckets_;
+  Stretch mapping_{kNoBucket, 0, 0};  // that a change was in last, at this stamp
+  std::uint32_t mapping_stamp_ = 0;
   std::vector<std::uint32_t> changes_ = std::vector<std::uint32_t>(kSlots + 1 + kMappingSlots);
   std::vector<BucketId> by_site_;
   std::unordered_map<std::string, BucketId> by_name_;  // kind, zero, name
