@@ -85,30 +85,32 @@ struct Batch {
 using Outcome = std::uint8_t;
 constexpr std::uint32_t kOutcomes = 16;  // at most
 
-// Accesses that the first levels did not have, of several batches, in their order.
+// Accesses that the first levels did not have, of several batches, in their order. Goes from one
+// thread to another, so that every byte counts.
 struct Missed {
   static constexpr std::uint32_t kEnough = 8192;  // accesses; then it is handed on
   static constexpr std::uint32_t kRoom = kEnough + Batch::kAll;
   static constexpr std::uint32_t kFetch = 0xffffffff;  // in place of an operation
-  struct List {
-    std::uint32_t count = 0;
-    std::uint32_t entries[kRoom];
-  };
+  // What was missed, and whether the access goes to several of them.
+  static constexpr std::uint8_t kLine = 1, kPage = 2, kLines = 4, kPages = 8;
 
   bool has_enough() const { return count >= kEnough; }
-  Outcome outcome(std::uint32_t index) const {
-    return static_cast<Outcome>(outcomes[index] + translations[index]);
-  }
-  void clear() { count = lines.count = pages.count = 0; }
+  void clear() { count = 0; }
 
   std::uint32_t count = 0;
-  List lines, pages;  // that the first caches, and the first TLBs, did not have
   std::uint64_t addresses[kRoom];
   std::uint32_t operations[kRoom];
-  std::uint64_t last[kRoom];     // byte; of those that cross lines only
+  std::uint8_t what[kRoom];
   std::uint64_t victims[kRoom];  // as above
-  Outcome outcomes[kRoom];       // of caches
-  Outcome translations[kRoom];   // of TLBs
+  std::uint64_t last[kRoom];     // byte; of those that cross lines or pages only
+};
+
+// How accesses of a Missed fared.
+struct Outcomes {
+  Outcome of(std::uint32_t index) const {
+    return static_cast<Outcome>(caches[index] + tlbs[index]);
+  }
+  Outcome caches[Missed::kRoom], tlbs[Missed::kRoom];
 };
 
 }  // namespace stallscope::machine

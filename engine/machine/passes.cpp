@@ -247,22 +247,34 @@ void Passes::enter_first(Batch& batch, Stage& stage, List& list) {
   list.entries[list.count] = kNone;
 }
 
-void Passes::go_on(Missed& missed) {
-  go_on_path(missed, caches_, missed.lines, missed.outcomes, 1);
-  go_on_path(missed, tlbs_, missed.pages, missed.translations, depths_);
+const Outcomes& Passes::go_on(Missed& missed) {
+  std::uint32_t lines = 0, pages = 0;
+  for (std::uint32_t i = 0; i < missed.count; ++i) {
+    const std::uint32_t what = missed.what[i];
+    lines_[lines] = entry_of(i, what & Missed::kLines);
+    lines += what & Missed::kLine;
+    pages_[pages] = entry_of(i, what & Missed::kPages);
+    pages += what >> 1 & 1;
+  }
+  std::fill_n(outcomes_->caches, missed.count, Outcome{0});
+  std::fill_n(outcomes_->tlbs, missed.count, Outcome{0});
+  go_on_path(missed, caches_, lines_, lines, outcomes_->caches, 1);
+  go_on_path(missed, tlbs_, pages_, pages, outcomes_->tlbs, depths_);
+  return *outcomes_;
 }
 
-void Passes::go_on_path(Missed& missed, std::vector<Stage>& stages, Missed::List& list,
-                        Outcome* outcomes, std::uint32_t unit) {
-  std::uint32_t left = list.count, outcome = unit;
+void Passes::go_on_path(Missed& missed, std::vector<Stage>& stages,
+                        std::vector<std::uint32_t>& list, std::uint32_t count, Outcome* outcomes,
+                        std::uint32_t unit) {
+  std::uint32_t outcome = unit;
   for (Stage& stage : stages) {
-    left =
-        look_up(stage, {missed.addresses, missed.last, list.entries, left, outcomes,
+    count =
+        look_up(stage, {missed.addresses, missed.last, list.data(), count, outcomes,
                         static_cast<Outcome>(outcome), watches(stage) ? missed.victims : nullptr});
     outcome += unit;
   }
-  for (std::uint32_t i = 0; i < left; ++i)
-    outcomes[index_of(list.entries[i])] = static_cast<Outcome>(outcome);
+  for (std::uint32_t i = 0; i < count; ++i)
+    outcomes[index_of(list[i])] = static_cast<Outcome>(outcome);
 }
 
 std::uint32_t Passes::look_up(Stage& stage, Job job) {

@@ -15,6 +15,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -38,8 +39,9 @@ class Passes {
   // never fall, before anything at the index or behind it is added; `added` accesses are there.
   template <typename At>
   void add_missed(const Batch& batch, const Batch::Place& size, Missed& to, At&& at);
-  // And through all other levels. May run in another thread, while the next is gathered.
-  void go_on(Missed& missed);
+  // And through all other levels. May run in another thread, while the next is gathered. The
+  // outcomes are valid until the next call.
+  const Outcomes& go_on(Missed& missed);
 
   // Of a data access: the caches that missed, from the core outwards, and so for TLBs.
   std::uint32_t depth_of(Outcome outcome) const { return outcome % depths_; }
@@ -101,18 +103,14 @@ class Passes {
   void filter_code(const Batch& batch, std::uint64_t count);
   void filter_crossing(Batch& batch, const Step& step, std::uint32_t index);
   void enter_first(Batch& batch, Stage& stage, List& list);
-  // How much a Missed has; a copy, so that it stays in registers.
-  struct Counts {
-    std::uint32_t all, lines, pages;
-  };
   // Adds what both lists have of an access; how much of each.
   struct Added {
     std::uint32_t lines, pages;
   };
   static Added add_one(const Batch& batch, std::uint32_t line, std::uint32_t page,
-                       std::uint32_t operation, Missed& to, Counts& counts);
-  void go_on_path(Missed& missed, std::vector<Stage>& stages, Missed::List& list, Outcome* outcomes,
-                  std::uint32_t unit);
+                       std::uint32_t operation, Missed& to, std::uint32_t at);
+  void go_on_path(Missed& missed, std::vector<Stage>& stages, std::vector<std::uint32_t>& list,
+                  std::uint32_t count, Outcome* outcomes, std::uint32_t unit);
   bool watches(const Stage& stage) const;
   static std::uint32_t look_up(Stage& stage, Job job);
   // One level; how many accesses it did not have.
@@ -127,33 +125,34 @@ class Passes {
   Machine& machine_;
   Entry data_, code_;
   std::vector<Stage> caches_, tlbs_;  // behind the first
+  // Of go_on(): what is on its way through them.
+  std::vector<std::uint32_t> lines_ = std::vector<std::uint32_t>(Missed::kRoom), pages_ = lines_;
+  std::unique_ptr<Outcomes> outcomes_ = std::make_unique<Outcomes>();
   std::uint32_t watched_;
   std::uint32_t depths_;  // at which caches can serve an access, memory included
   std::uint64_t absent_ = 0;
 };
 
 inline Passes::Added Passes::add_one(const Batch& batch, std::uint32_t line, std::uint32_t page,
-                                     std::uint32_t operation, Missed& to, Counts& counts) {
+                                     std::uint32_t operation, Missed& to, std::uint32_t at) {
   const std::uint32_t index = index_of(std::min(line, page));
   const Added one{index_of(line) == index, index_of(page) == index};
-  const std::uint32_t added = counts.all++;
-  to.addresses[added] = batch.addresses[index];
-  to.operations[added] = operation;
-  to.victims[added] = batch.victims[index];
-  to.outcomes[added] = to.translations[added] = 0;
-  to.lines.entries[counts.lines] = entry_of(added, crosses(line));
-  counts.lines += one.lines;
-  to.pages.entries[counts.pages] = entry_of(added, crosses(page));
-  counts.pages += one.pages;
-  if ((one.lines & line) | (one.pages & page)) [[unlikely]]
-    to.last[added] = batch.last[index];
+  static_assert(Missed::kLine == 1 && Missed::kPage == 2 && Missed::kLines == 4 &&
+                Missed::kPages == 8);
+  const std::uint32_t crossing = (one.lines & line) << 2 | (one.pages & page) << 3;
+  to.addresses[at] = batch.addresses[index];
+  to.operations[at] = operation;
+  to.victims[at] = batch.victims[index];
+  to.what[at] = static_cast<std::uint8_t>(one.lines | one.pages << 1 | crossing);
+  if (crossing) [[unlikely]]
+    to.last[at] = batch.last[index];
   return one;
 }
 
 // A block's fetches come before its data. All lists end with kNone.
 template <typename At>
 void Passes::add_missed(const Batch& batch, const Batch::Place& size, Missed& to, At&& at) {
-  Counts counts{to.count, to.lines.count, to.pages.count};
+  std::uint32_t count = to.count;
   const std::uint32_t *line = data_.lines.entries, *page = data_.pages.entries;
   const std::uint32_t *code_line = code_.lines.entries, *code_page = code_.pages.entries;
   const auto next_fetch = [&]() -> std::uint64_t {
@@ -166,21 +165,19 @@ void Passes::add_missed(const Batch& batch, const Batch::Place& size, Missed& to
     const std::uint32_t index =
         next == kNone ? static_cast<std::uint32_t>(size.data) : index_of(next);
     while (fetch_before <= index) [[unlikely]] {
-        at(static_cast<std::uint32_t>(fetch_before), counts.all);
-        const Added added = add_one(batch, *code_line, *code_page, Missed::kFetch, to, counts);
+        at(static_cast<std::uint32_t>(fetch_before), count);
+        const Added added = add_one(batch, *code_line, *code_page, Missed::kFetch, to, count++);
         code_line += added.lines;
         code_page += added.pages;
         fetch_before = next_fetch();
       }
-    at(index, counts.all);
+    at(index, count);
     if (next == kNone) break;
-    const Added added = add_one(batch, *line, *page, batch.operations[index], to, counts);
+    const Added added = add_one(batch, *line, *page, batch.operations[index], to, count++);
     line += added.lines;
     page += added.pages;
   }
-  to.count = counts.all;
-  to.lines.count = counts.lines;
-  to.pages.count = counts.pages;
+  to.count = count;
 }
 
 // Loads in order, the same as data() for each, on a machine that is clean and serves_data().

@@ -172,23 +172,24 @@ void Quick::run() {
 }
 
 void Quick::take(Turn& turn) {
-  passes_.go_on(turn.missed);
+  const machine::Outcomes& outcomes = passes_.go_on(turn.missed);
   outcomes_.grow(turn.operations);
   std::uint32_t done = 0;
   for (const Deferred& deferred : turn.deferred) {
-    visit(turn.missed, done, deferred.before);
+    visit(turn.missed, outcomes, done, deferred.before);
     apply(deferred, buckets_);
     done = deferred.before;
   }
-  visit(turn.missed, done, turn.missed.count);
+  visit(turn.missed, outcomes, done, turn.missed.count);
   turn.deferred.clear();
   turn.missed.clear();
 }
 
-void Quick::visit(const machine::Missed& missed, std::uint32_t from, std::uint32_t to) {
+void Quick::visit(const machine::Missed& missed, const machine::Outcomes& outcomes,
+                  std::uint32_t from, std::uint32_t to) {
   for (std::uint32_t index = from; index < to; ++index) {
     const std::uint32_t operation = missed.operations[index];
-    const machine::Outcome outcome = missed.outcome(index);
+    const machine::Outcome outcome = outcomes.of(index);
     if (operation == machine::Missed::kFetch) [[unlikely]]
       continue;
     outcomes_.count(missed.addresses[index], operation, outcome);

@@ -127,7 +127,8 @@ class Quick {
   void enter(bool at_once = false);
   // The second thread's part: the outer levels, and whose misses they were.
   void take(Turn& turn);
-  void visit(const machine::Missed& missed, std::uint32_t from, std::uint32_t to);
+  void visit(const machine::Missed& missed, const machine::Outcomes& outcomes, std::uint32_t from,
+             std::uint32_t to);
   void on_large_block(std::uint32_t exit, const std::uint64_t* addresses);
   void sample(const machine::Missed& missed, std::uint32_t index, machine::Outcome outcome);
   Meaning meaning_of(const machine::Machine& machine, machine::Outcome outcome,
