@@ -62,7 +62,8 @@ def closing_words(recorded: Recorded, out: TextIO) -> None:
         f"{processes} in {name}",
         file=out,
     )
-    print(f"  next: stallscope info {name}", file=out)
+    verb = "info" if recorded.recording.meta.machine == "none" else "objects"
+    print(f"  next: stallscope {verb} {name}", file=out)
 
 
 def failures(recorded: Recorded, out: TextIO) -> None:
