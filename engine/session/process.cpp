@@ -167,13 +167,17 @@ void Process::close(const Inherit& inherit, const Forked& forked) {
   while (pump(1 << 20, inherit, forked)) {
   }
   const bool said_so = ring_->ended();
-  if (!said_so) {
+  // A program that is left to itself goes on writing on its desk, and is known up to the last
+  // buffer that it published.
+  const bool goes_on = !said_so && !ring_->counts() && !ring_->abandoned();
+  if (!said_so && !goes_on) {
     if (auto rest = ring_->unpublished(); rest)
       take(*rest, inherit, forked);
     else
       fail(rest.error());
   }
-  target_.close(ring_->parked() ? target_.last_when() : ring_->executed());
+  const std::uint64_t when = ring_->parked() ? target_.last_when() : ring_->executed();
+  target_.close(goes_on ? target_.first_when() + target_.executed() : when);
   complete_ = !damaged_ && (said_so || target_.life.replaced);
   flush();
   if (writer_)
