@@ -18,8 +18,8 @@ inline constexpr unsigned kMaxLevels = 12;  // caches and TLBs of one machine
 
 class Misses {
  public:
-  Misses(Buckets& buckets, unsigned caches, unsigned tlbs, bool evictions)
-      : buckets_(buckets), caches_(caches), levels_(caches + tlbs), evictions_(evictions) {}
+  Misses(Buckets& buckets, unsigned caches, unsigned tlbs)
+      : buckets_(buckets), caches_(caches), levels_(caches + tlbs) {}
 
   // Accesses by `operation` to something in `bucket` that missed the levels in `missed` (a bit
   // each; TLBs behind the caches), and waited for data and for its translation, in cycles each.
@@ -41,7 +41,6 @@ class Misses {
     return buckets_.find_line(line, size);
   }
 
-  bool wants_evictions() const { return evictions_; }
   // What follows happens in this region, one of at most 1 << 16.
   void enter(std::uint32_t region) {
     counts_.enter(region);
@@ -69,7 +68,6 @@ class Misses {
   Buckets& buckets_;
   unsigned caches_;
   unsigned levels_;
-  bool evictions_;
   Tally<Counts> counts_;
   std::uint32_t region_ = 0;
   std::unordered_map<Eviction, std::uint64_t, Hash> evicted_;

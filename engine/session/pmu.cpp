@@ -97,11 +97,11 @@ void Simulation::attach(const SimulationOptions& options) {
   probe_.listening = !options.event_code;
   const auto levels = static_cast<unsigned>(config_.caches.size() + config_.tlbs.size());
   const bool of_cache = probe_.event < probe_.caches;
-  pmu_.reset(new Pmu{
-      CodeProbe{code_, probes::Misses(buckets_, probe_.caches, levels - probe_.caches, false),
-                misses_, options.event_code ? &probe_.sampler : nullptr,
-                of_cache ? probe_.line_sizes[probe_.event] : 0, probe_.event, probe_.caches,
-                options.min_latency, code_line_}});
+  pmu_.reset(
+      new Pmu{CodeProbe{code_, probes::Misses(buckets_, probe_.caches, levels - probe_.caches),
+                        misses_, options.event_code ? &probe_.sampler : nullptr,
+                        of_cache ? probe_.line_sizes[probe_.event] : 0, probe_.event, probe_.caches,
+                        options.min_latency, code_line_}});
   pmu_->handler_cost = options.handler_cost;
   for (const machine::CacheConfig& cache : config_.caches)
     if (machine::on_data_path(cache.holds)) {

@@ -130,18 +130,7 @@ struct LruAvx2 {
     const int position = 63 - std::countl_zero(moved);
     const std::uint64_t tag = tags[position];
     const std::uint64_t first = match ? (tag | flags) & ~kPrefetched : key | flags;
-    const __m256i end = _mm256_set1_epi64x(position + 1);
-    __m256i lane = _mm256_set_epi64x(3, 2, 1, 0);
-    __m256i before = _mm256_set1_epi64x(static_cast<long long>(first));
-    for (unsigned v = 0; v < Vectors; ++v) {
-      const __m256i turned = _mm256_permute4x64_epi64(old[v], 0x93);
-      const __m256i shifted = _mm256_blend_epi32(turned, before, 3);
-      const __m256i moves = _mm256_cmpgt_epi64(end, lane);
-      _mm256_store_si256(reinterpret_cast<__m256i*>(tags + 4 * v),
-                         _mm256_blendv_epi8(old[v], shifted, moves));
-      before = turned;
-      lane = _mm256_add_epi64(lane, _mm256_set1_epi64x(4));
-    }
+    shift_back(tags, old, position + 1, _mm256_set1_epi64x(static_cast<long long>(first)));
     return {tag, match != 0};
   }
 
@@ -159,18 +148,7 @@ struct LruAvx2 {
       match |= static_cast<std::uint64_t>(_mm256_movemask_pd(_mm256_castsi256_pd(equal))) << 4 * v;
     }
     const std::uint64_t moved = (match ^ (match - 1)) & s.all_ways;
-    const __m256i end = _mm256_set1_epi64x(64 - std::countl_zero(moved));
-    __m256i lane = _mm256_set_epi64x(3, 2, 1, 0);
-    __m256i before = wanted;
-    for (unsigned v = 0; v < Vectors; ++v) {
-      const __m256i turned = _mm256_permute4x64_epi64(old[v], 0x93);
-      const __m256i shifted = _mm256_blend_epi32(turned, before, 3);
-      const __m256i moves = _mm256_cmpgt_epi64(end, lane);
-      _mm256_store_si256(reinterpret_cast<__m256i*>(tags + 4 * v),
-                         _mm256_blendv_epi8(old[v], shifted, moves));
-      before = turned;
-      lane = _mm256_add_epi64(lane, _mm256_set1_epi64x(4));
-    }
+    shift_back(tags, old, 64 - std::countl_zero(moved), wanted);
     return {victim, match != 0};
   }
 
@@ -187,6 +165,25 @@ struct LruAvx2 {
     }
     if (match) tags[std::countr_zero(match)] |= flags;
     return match != 0;
+  }
+
+ private:
+  // The first `count` tags move back by one, and `first` comes in front of them.
+  __attribute__((target("avx2"))) static void shift_back(std::uint64_t* tags,
+                                                         const __m256i (&old)[Vectors], int count,
+                                                         __m256i first) {
+    const __m256i end = _mm256_set1_epi64x(count);
+    __m256i lane = _mm256_set_epi64x(3, 2, 1, 0);
+    __m256i before = first;
+    for (unsigned v = 0; v < Vectors; ++v) {
+      const __m256i turned = _mm256_permute4x64_epi64(old[v], 0x93);
+      const __m256i shifted = _mm256_blend_epi32(turned, before, 3);
+      const __m256i moves = _mm256_cmpgt_epi64(end, lane);
+      _mm256_store_si256(reinterpret_cast<__m256i*>(tags + 4 * v),
+                         _mm256_blendv_epi8(old[v], shifted, moves));
+      before = turned;
+      lane = _mm256_add_epi64(lane, _mm256_set1_epi64x(4));
+    }
   }
 };
 

@@ -72,7 +72,7 @@ TEST_CASE("heap blocks of one path share a bucket, and lie above the mapping aro
 
 TEST_CASE("misses are kept by level, bucket and operation; cycles go to the last level missed") {
   Buckets buckets;
-  Misses misses(buckets, 3, 0, true);
+  Misses misses(buckets, 3, 0);
   misses.add(4, 10, 0b011, 50, 0);
   misses.add(4, 10, 0b001, 14, 0);
   misses.add(5, 10, 0b001, 0, 0);
