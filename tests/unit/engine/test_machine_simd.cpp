@@ -56,7 +56,38 @@ void check_same(std::uint32_t ways, Touch touch, Mark mark) {
   }
 }
 
+using Enter = Touched (*)(const Sets&, std::uint64_t, std::uint64_t);
+
+// What passes use: no tag has a flag, and a victim is told of where there was a miss.
+void check_enters(std::uint32_t ways, Enter enter) {
+  CAPTURE(ways);
+  Storage plain(ways), simd(ways);
+  std::mt19937_64 random(ways);
+  for (int i = 0; i < 3000; ++i) {
+    const std::uint64_t set = random() % Storage::kSets;
+    const std::uint64_t key = key_of(random() % (ways + ways / 2 + 1));
+    const Touched expected = Queue<Lru, 0>::touch(plain.sets, set, key, 0);
+    const Touched entered = enter(simd.sets, set, key);
+    REQUIRE(entered.hit == expected.hit);
+    if (!expected.hit) REQUIRE(entered.tag == expected.tag);
+    REQUIRE((simd.words == plain.words));
+  }
+}
+
 }  // namespace
+
+TEST_CASE("sets without flags do what plain lru does, with AVX2 and AVX-512") {
+  if (__builtin_cpu_supports("avx2")) {
+    for (const std::uint32_t ways : {3u, 4u}) check_enters(ways, LruAvx2<1>::enter);
+    for (const std::uint32_t ways : {5u, 8u}) check_enters(ways, LruAvx2<2>::enter);
+    for (const std::uint32_t ways : {12u, 16u}) check_enters(ways, LruAvx2<4>::enter);
+  }
+  if (!__builtin_cpu_supports("avx512vl") || !__builtin_cpu_supports("avx512dq")) return;
+  for (const std::uint32_t ways : {3u, 4u}) check_enters(ways, LruFour::enter);
+  for (const std::uint32_t ways : {5u, 8u}) check_enters(ways, LruAvx512<1>::enter);
+  for (const std::uint32_t ways : {12u, 16u}) check_enters(ways, LruAvx512<2>::enter);
+  check_enters(8, LruEight::enter);
+}
 
 TEST_CASE("lru with AVX2 does what plain lru does") {
   if (!__builtin_cpu_supports("avx2")) return;
