@@ -11,8 +11,6 @@
 namespace stallscope::machine {
 namespace {
 
-constexpr std::uint32_t kUsualLineBits = 6, kUsualPageBits = 12;
-constexpr std::uint64_t kNoLine = ~std::uint64_t{0};
 // Tags of this size stay near the host's core.
 constexpr std::uint64_t kNearBytes = 256 << 10;
 
@@ -84,20 +82,21 @@ void run_loads(Machine& machine, std::span<const std::uint64_t> addresses,
                std::span<const std::uint32_t> sizes) {
   constexpr std::uint32_t kNoCache = ~0u;
   Passes passes(machine, kNoCache);
+  const Gate data(Passes::gates_of(machine).data), code({});
   const auto batch = std::make_unique<Batch>();
   const auto missed = std::make_unique<Missed>();
-  std::vector<Step> steps(Batch::kRoom);
+  ss_batch& gathered = batch->gathered;
   for (std::size_t done = 0; done < addresses.size();) {
-    const std::size_t count = std::min<std::size_t>(addresses.size() - done, Batch::kRoom);
-    std::copy_n(addresses.data() + done, count, batch->addresses);
+    const std::size_t count = std::min<std::size_t>(addresses.size() - done, SS_BATCH_ROOM);
+    std::copy_n(addresses.data() + done, count, gathered.addresses);
     for (std::uint32_t i = 0; i < count; ++i) {
-      steps[i] = Step::of(AccessKind::load, sizes[done + i]);
-      batch->spans[i] = Batch::span_of(sizes[done + i], false);
-      batch->operations[i] = i;
+      gathered.spans[i] = ss_span(sizes[done + i], false);
+      gathered.operations[i] = i;  // each one of its own
     }
-    const Batch::Place size{count, 0};
-    passes.enter(*batch, size, steps.data());
-    passes.add_missed(*batch, size, *missed, [](std::uint32_t, std::uint32_t) {});
+    gathered.data = count;
+    ss_filter(&data.get(), &code.get(), &gathered, sizes.data() + done, batch->last, &batch->lists);
+    passes.enter(*batch);
+    Passes::add_missed(*batch, *missed, [](std::uint32_t, std::uint32_t) {});
     done += count;
     if (!missed->has_enough() && done < addresses.size()) continue;
     passes.go_on(*missed);
@@ -111,7 +110,6 @@ Passes::Passes(Machine& machine, std::uint32_t watched)
     : machine_(machine), watched_(watched), depths_(machine.data_.caches.depth + 1) {
   const auto open = [](Entry& entry, Machine::Port& port) {
     if (port.caches.depth == 0) return;
-    entry.gate = gate_of(port);
     entry.cache = stage_of(*port.caches.levels[0], true);
     if (port.tlbs.depth) entry.tlb = stage_of(*port.tlbs.levels[0], true);
   };
@@ -125,14 +123,20 @@ Passes::Passes(Machine& machine, std::uint32_t watched)
   add(tlbs_, machine.data_.tlbs);
 }
 
-Passes::Gate Passes::gate_of(const Machine::Port& port) {
-  const Level& cache = *port.caches.levels[0];
-  Gate gate{std::vector(cache.geometry().sets, kNoLine), {kNoLine}, cache.bits, kOnePageBits};
-  if (port.tlbs.depth) {
-    gate.pages.assign(port.tlbs.levels[0]->geometry().sets, kNoLine);
-    gate.page_bits = port.tlbs.levels[0]->bits;
-  }
-  return gate;
+Gates Passes::gates_of(const Machine& machine) {
+  const auto shape_of = [](const Machine::Port& port) {
+    GateShape shape;
+    if (port.caches.depth) {
+      shape.lines = port.caches.levels[0]->geometry().sets;
+      shape.line_bits = port.caches.levels[0]->bits;
+    }
+    if (port.tlbs.depth) {
+      shape.pages = port.tlbs.levels[0]->geometry().sets;
+      shape.page_bits = port.tlbs.levels[0]->bits;
+    }
+    return shape;
+  };
+  return {shape_of(machine.data_), shape_of(machine.fetch_)};
 }
 
 Passes::Stage Passes::stage_of(Level& level, bool first) {
@@ -141,98 +145,14 @@ Passes::Stage Passes::stage_of(Level& level, bool first) {
           level.geometry().sets * level.geometry().ways, first};
 }
 
-template <std::uint32_t LineBits, std::uint32_t PageBits>
-void Passes::filter(Batch& batch, std::uint64_t count, const Step* steps) {
-  Gate& gate = data_.gate;
-  const std::uint32_t line_bits = LineBits ? LineBits : gate.line_bits;
-  const std::uint32_t page_bits = PageBits ? PageBits : gate.page_bits;
-  const std::uint64_t offset_mask = (std::uint64_t{1} << line_bits) - 1;
-  std::uint64_t *const lines = gate.lines.data(), *const pages = gate.pages.data();
-  const std::uint64_t line_mask = gate.lines.size() - 1, page_mask = gate.pages.size() - 1;
-  std::uint32_t *const line_list = data_.lines.entries, *const page_list = data_.pages.entries;
-  std::uint64_t line_count = 0, page_count = 0;
-  for (std::uint64_t i = 0; i < count; ++i) {
-    const std::uint64_t address = batch.addresses[i];
-    if ((address & offset_mask) + batch.spans[i] > offset_mask) [[unlikely]] {
-      data_.lines.count = static_cast<std::uint32_t>(line_count);
-      data_.pages.count = static_cast<std::uint32_t>(page_count);
-      filter_crossing(batch, steps[batch.operations[i]], static_cast<std::uint32_t>(i));
-      line_count = data_.lines.count;
-      page_count = data_.pages.count;
-      continue;
-    }
-    const std::uint64_t line = address >> line_bits, page = address >> page_bits;
-    const std::uint64_t last_line = std::exchange(lines[line & line_mask], line);
-    const std::uint64_t last_page = std::exchange(pages[page & page_mask], page);
-    line_list[line_count] = entry_of(static_cast<std::uint32_t>(i), false);
-    page_list[page_count] = entry_of(static_cast<std::uint32_t>(i), false);
-    line_count += last_line != line;
-    page_count += last_page != page;
-  }
-  data_.lines.count = static_cast<std::uint32_t>(line_count);
-  data_.pages.count = static_cast<std::uint32_t>(page_count);
-}
-
-// An access that may go to several lines, or that did not happen.
-void Passes::filter_crossing(Batch& batch, const Step& step, std::uint32_t index) {
-  const std::uint64_t address = batch.addresses[index];
-  if (address == kNoAddress) {
-    ++absent_;
-    return;
-  }
-  const std::uint64_t last = machine_.last_byte(address, step.size_less_one + 1);
-  batch.last[index] = last;
-  const auto settle = [&](std::vector<std::uint64_t>& seen, std::uint32_t bits) {
-    for (std::uint64_t line = address >> bits; line <= last >> bits; ++line)
-      seen[line & (seen.size() - 1)] = line;
-    return entry_of(index, address >> bits != last >> bits);
+void Passes::enter(Batch& batch) {
+  const auto enter_both = [&](Entry& entry, ss_list& lines, ss_list& pages) {
+    enter_first(batch, entry.cache, lines);
+    if (!entry.tlb.level) pages.count = 0;
+    enter_first(batch, entry.tlb, pages);
   };
-  data_.lines.entries[data_.lines.count++] = settle(data_.gate.lines, data_.gate.line_bits);
-  data_.pages.entries[data_.pages.count++] = settle(data_.gate.pages, data_.gate.page_bits);
-}
-
-template <std::uint32_t LineBits, std::uint32_t PageBits>
-void Passes::filter_code(const Batch& batch, std::uint64_t count) {
-  Gate& gate = code_.gate;
-  const std::uint32_t line_bits = LineBits ? LineBits : gate.line_bits;
-  const std::uint32_t page_bits = PageBits ? PageBits : gate.page_bits;
-  std::uint64_t *const lines = gate.lines.data(), *const pages = gate.pages.data();
-  const std::uint64_t line_mask = gate.lines.size() - 1, page_mask = gate.pages.size() - 1;
-  std::uint32_t *const line_list = code_.lines.entries, *const page_list = code_.pages.entries;
-  const std::uint64_t end = Batch::kFirstFetch + count;
-  std::uint64_t line_count = 0, page_count = 0;
-  for (std::uint64_t i = Batch::kFirstFetch; i < end; ++i) {
-    const std::uint64_t line = batch.addresses[i] >> line_bits;
-    const std::uint64_t page = batch.addresses[i] >> page_bits;
-    const std::uint64_t last_line = std::exchange(lines[line & line_mask], line);
-    const std::uint64_t last_page = std::exchange(pages[page & page_mask], page);
-    line_list[line_count] = entry_of(static_cast<std::uint32_t>(i), false);
-    page_list[page_count] = entry_of(static_cast<std::uint32_t>(i), false);
-    line_count += last_line != line;
-    page_count += last_page != page;
-  }
-  code_.lines.count = static_cast<std::uint32_t>(line_count);
-  code_.pages.count = static_cast<std::uint32_t>(page_count);
-}
-
-void Passes::enter(Batch& batch, const Batch::Place& size, const Step* steps) {
-  const auto usual = [](const Gate& gate) {
-    return gate.line_bits == kUsualLineBits && gate.page_bits == kUsualPageBits;
-  };
-  if (usual(data_.gate))
-    filter<kUsualLineBits, kUsualPageBits>(batch, size.data, steps);
-  else
-    filter<0, 0>(batch, size.data, steps);
-  code_.lines.count = code_.pages.count = 0;
-  if (size.fetches && usual(code_.gate))
-    filter_code<kUsualLineBits, kUsualPageBits>(batch, size.fetches);
-  else if (size.fetches)
-    filter_code<0, 0>(batch, size.fetches);
-  for (Entry* entry : {&data_, &code_}) {
-    enter_first(batch, entry->cache, entry->lines);
-    if (!entry->tlb.level) entry->pages.count = 0;
-    enter_first(batch, entry->tlb, entry->pages);
-  }
+  enter_both(data_, batch.lists.lines, batch.lists.pages);
+  enter_both(code_, batch.lists.code_lines, batch.lists.code_pages);
 }
 
 bool Passes::watches(const Stage& stage) const {
@@ -241,9 +161,9 @@ bool Passes::watches(const Stage& stage) const {
 }
 
 // The first level of its path. Leaves in the list what it did not have.
-void Passes::enter_first(Batch& batch, Stage& stage, List& list) {
-  list.count = look_up(stage, {batch.addresses, batch.last, list.entries, list.count, nullptr, 0,
-                               watches(stage) ? batch.victims : nullptr});
+void Passes::enter_first(Batch& batch, Stage& stage, ss_list& list) {
+  list.count = look_up(stage, {batch.gathered.addresses, batch.last, list.entries, list.count,
+                               nullptr, 0, watches(stage) ? batch.victims : nullptr});
   list.entries[list.count] = kNone;
 }
 
@@ -251,9 +171,9 @@ const Outcomes& Passes::go_on(Missed& missed) {
   std::uint32_t lines = 0, pages = 0;
   for (std::uint32_t i = 0; i < missed.count; ++i) {
     const std::uint32_t what = missed.what[i];
-    lines_[lines] = entry_of(i, what & Missed::kLines);
+    lines_[lines] = ss_entry(i, (what & Missed::kLines) != 0);
     lines += what & Missed::kLine;
-    pages_[pages] = entry_of(i, what & Missed::kPages);
+    pages_[pages] = ss_entry(i, (what & Missed::kPages) != 0);
     pages += what >> 1 & 1;
   }
   std::fill_n(outcomes_->caches, missed.count, Outcome{0});

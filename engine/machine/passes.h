@@ -4,9 +4,7 @@
 // sees what it would have seen access by access, in the same order. The passes have no branch that
 // depends on what is found, and wait for little.
 //
-// In front of the passes stands an exact filter. Under a policy that settles lines, an access to
-// the line that its set saw last changes nothing, and neither does one to the page that its set of
-// the TLB saw last.
+// In front of the passes stands an exact filter, see sieve/sieve.h.
 //
 // Dirty lines are not kept apart: they change no hit and no miss, and nobody who drives a machine
 // this way asks for write-backs. Kinds of accesses neither, in the machine's counters: all count as
@@ -20,6 +18,7 @@
 #include <vector>
 
 #include "machine/batch.h"
+#include "machine/gate.h"
 #include "machine/machine.h"
 
 namespace stallscope::machine {
@@ -29,16 +28,18 @@ class Passes {
   // Whether a machine can be driven this way, and whether by data accesses alone.
   static bool serves(const Machine& machine);
   static bool serves_data(const Machine& machine);
+  // How what enters such a machine is filtered.
+  static Gates gates_of(const Machine& machine);
   // The machine outlives this, and nobody else drives it. `watched` is the index of the cache whose
   // victims are wanted.
   Passes(Machine& machine, std::uint32_t watched);
 
-  // What was gathered through the first levels. `steps` by operation.
-  void enter(Batch& batch, const Batch::Place& size, const Step* steps);
+  // What is in the batch's lists through the first levels.
+  void enter(Batch& batch);
   // Adds what they did not have. `at(index, added)` is called for indices of the batch's data that
   // never fall, before anything at the index or behind it is added; `added` accesses are there.
   template <typename At>
-  void add_missed(const Batch& batch, const Batch::Place& size, Missed& to, At&& at);
+  static void add_missed(const Batch& batch, Missed& to, At&& at);
   // And through all other levels. May run in another thread, while the next is gathered. The
   // outcomes are valid until the next call.
   const Outcomes& go_on(Missed& missed);
@@ -47,8 +48,6 @@ class Passes {
   std::uint32_t depth_of(Outcome outcome) const { return outcome % depths_; }
   std::uint32_t translation_depth_of(Outcome outcome) const { return outcome / depths_; }
 
-  // Operations that did not happen, of those that went through.
-  std::uint64_t absent() const { return absent_; }
   // Tells the machine's counters of accesses that were counted by whoever drives it.
   void count(std::uint64_t fetches, std::uint64_t loads = 0) {
     machine_.fetch_.accesses[static_cast<unsigned>(AccessKind::fetch)] += fetches;
@@ -58,11 +57,6 @@ class Passes {
   void leave();
 
  private:
-  // Where accesses of one kind enter: what each set of the first cache and TLB saw last.
-  struct Gate {
-    std::vector<std::uint64_t> lines, pages;  // numbers
-    std::uint32_t line_bits = 0, page_bits = 0;
-  };
   struct Job {
     const std::uint64_t* addresses;
     const std::uint64_t* last;
@@ -80,29 +74,16 @@ class Passes {
     std::uint64_t empty;  // ways
     bool first;           // of its path
   };
-  struct List {
-    std::uint32_t count = 0;
-    std::uint32_t entries[Batch::kFirstFetch + 1];
-  };
-  // One kind's way into the machine, and what of a batch is on it.
   struct Entry {
-    Gate gate;
     Stage cache{}, tlb{};
-    List lines, pages;
   };
   static constexpr std::uint32_t kNone = 0xffffffff;  // behind the last entry of a list
 
   static bool opens(const Machine::Port& port);
-  static Gate gate_of(const Machine::Port& port);
   static Stage stage_of(Level& level, bool first);
   template <bool First, bool Full>
   static Pass pass_for(const Level& level);
-  template <std::uint32_t LineBits, std::uint32_t PageBits>
-  void filter(Batch& batch, std::uint64_t count, const Step* steps);
-  template <std::uint32_t LineBits, std::uint32_t PageBits>
-  void filter_code(const Batch& batch, std::uint64_t count);
-  void filter_crossing(Batch& batch, const Step& step, std::uint32_t index);
-  void enter_first(Batch& batch, Stage& stage, List& list);
+  void enter_first(Batch& batch, Stage& stage, ss_list& list);
   // Adds what both lists have of an access; how much of each.
   struct Added {
     std::uint32_t lines, pages;
@@ -130,7 +111,6 @@ class Passes {
   std::unique_ptr<Outcomes> outcomes_ = std::make_unique<Outcomes>();
   std::uint32_t watched_;
   std::uint32_t depths_;  // at which caches can serve an access, memory included
-  std::uint64_t absent_ = 0;
 };
 
 inline Passes::Added Passes::add_one(const Batch& batch, std::uint32_t line, std::uint32_t page,
@@ -140,7 +120,7 @@ inline Passes::Added Passes::add_one(const Batch& batch, std::uint32_t line, std
   static_assert(Missed::kLine == 1 && Missed::kPage == 2 && Missed::kLines == 4 &&
                 Missed::kPages == 8);
   const std::uint32_t crossing = (one.lines & line) << 2 | (one.pages & page) << 3;
-  to.addresses[at] = batch.addresses[index];
+  to.addresses[at] = batch.gathered.addresses[index];
   to.operations[at] = operation;
   to.victims[at] = batch.victims[index];
   to.what[at] = static_cast<std::uint8_t>(one.lines | one.pages << 1 | crossing);
@@ -151,19 +131,20 @@ inline Passes::Added Passes::add_one(const Batch& batch, std::uint32_t line, std
 
 // A block's fetches come before its data. All lists end with kNone.
 template <typename At>
-void Passes::add_missed(const Batch& batch, const Batch::Place& size, Missed& to, At&& at) {
+void Passes::add_missed(const Batch& batch, Missed& to, At&& at) {
   std::uint32_t count = to.count;
-  const std::uint32_t *line = data_.lines.entries, *page = data_.pages.entries;
-  const std::uint32_t *code_line = code_.lines.entries, *code_page = code_.pages.entries;
+  const ss_lists& lists = batch.lists;
+  const std::uint32_t *line = lists.lines.entries, *page = lists.pages.entries;
+  const std::uint32_t *code_line = lists.code_lines.entries, *code_page = lists.code_pages.entries;
   const auto next_fetch = [&]() -> std::uint64_t {
     const std::uint32_t next = std::min(*code_line, *code_page);
-    return next == kNone ? kNone : batch.before[index_of(next) - Batch::kFirstFetch];
+    return next == kNone ? kNone : batch.gathered.before[index_of(next) - SS_FIRST_FETCH];
   };
   std::uint64_t fetch_before = next_fetch();
   for (;;) {
     const std::uint32_t next = std::min(*line, *page);
     const std::uint32_t index =
-        next == kNone ? static_cast<std::uint32_t>(size.data) : index_of(next);
+        next == kNone ? static_cast<std::uint32_t>(batch.gathered.data) : index_of(next);
     while (fetch_before <= index) [[unlikely]] {
         at(static_cast<std::uint32_t>(fetch_before), count);
         const Added added = add_one(batch, *code_line, *code_page, Missed::kFetch, to, count++);
@@ -173,7 +154,7 @@ void Passes::add_missed(const Batch& batch, const Batch::Place& size, Missed& to
       }
     at(index, count);
     if (next == kNone) break;
-    const Added added = add_one(batch, *line, *page, batch.operations[index], to, count++);
+    const Added added = add_one(batch, *line, *page, batch.gathered.operations[index], to, count++);
     line += added.lines;
     page += added.pages;
   }

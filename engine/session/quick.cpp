@@ -11,21 +11,23 @@ namespace stallscope::session {
 namespace {
 
 constexpr std::size_t kSpansMore = 4;  // are read behind the last
+static_assert(CodeLines::kSlack >= SS_FETCHES_AT_ONCE);
 
 }  // namespace
 
 Quick::Quick(machine::Machine& machine, const stream::CodeTable& code, CodeLines& lines,
-             const std::vector<machine::Step>& steps, probes::Buckets& buckets,
-             probes::Sampler& sampler, unsigned event)
+             probes::Buckets& buckets, probes::Sampler& sampler, unsigned event)
     : code_(code),
       lines_(lines),
-      steps_(steps),
       buckets_(buckets),
       sampler_(sampler),
       event_line_(event < machine.config().caches.size() ? machine.config().caches[event].line : 0),
       passes_(machine, event),
       outcomes_(buckets),
+      data_(machine::Passes::gates_of(machine).data),
+      fetch_(machine::Passes::gates_of(machine).code),
       relay_([this](Turn& turn) { take(turn); }) {
+  sieve_.last_line = SS_NO_LINE;
   for (unsigned i = 0; i < meanings_.size(); ++i)
     meanings_[i] = meaning_of(machine, static_cast<machine::Outcome>(i), event);
 }
@@ -64,101 +66,107 @@ Quick::Meaning Quick::meaning_of(const machine::Machine& machine, machine::Outco
 }
 
 void Quick::learn_exits() {
-  for (std::size_t number = prepared_.size(); number < code_.exits.size(); ++number) {
+  for (std::size_t number = exits_.size(); number < code_.exits.size(); ++number) {
     const stream::Exit& exit = code_.exits[number];
     const auto lines = lines_.of(static_cast<std::uint32_t>(number));
-    const bool large =
-        exit.operations > machine::Batch::kMost || lines.size() > machine::Batch::kFetchesAtOnce;
-    prepared_.push_back({.first_line = lines.empty() ? kNothing : lines.front(),
-                         .last_line = lines.empty() ? kNoLine : lines.back(),
-                         .first_operation = exit.first_operation,
-                         .lines_at = lines_.first_of(static_cast<std::uint32_t>(number)),
-                         .length = large ? kLarge : static_cast<std::uint16_t>(exit.operations + 1),
-                         .lines = static_cast<std::uint16_t>(lines.size()),
-                         .instructions = exit.instructions});
+    const bool large = exit.operations > SS_MOST_AT_ONCE || lines.size() > SS_FETCHES_AT_ONCE;
+    exits_.push_back({.first_line = lines.empty() ? SS_NOTHING : lines.front(),
+                      .last_line = lines.empty() ? SS_NO_LINE : lines.back(),
+                      .first_operation = exit.first_operation,
+                      .lines_at = lines_.first_of(static_cast<std::uint32_t>(number)),
+                      .length = large ? std::uint16_t{SS_LARGE}
+                                      : static_cast<std::uint16_t>(exit.operations + 1),
+                      .lines = static_cast<std::uint16_t>(lines.size()),
+                      .instructions = exit.instructions});
   }
   spans_.resize(spans_.size() - std::min(spans_.size(), kSpansMore));
-  for (std::size_t i = spans_.size(); i < code_.operations.size(); ++i)
-    spans_.push_back(
-        machine::Batch::span_of(code_.operations[i].size, code_.operations[i].guarded));
+  for (std::size_t i = spans_.size(); i < code_.operations.size(); ++i) {
+    const stream::Operation& operation = code_.operations[i];
+    spans_.push_back(ss_span(operation.size, operation.guarded));
+    sizes_.push_back(operation.size);
+  }
   spans_.resize(spans_.size() + kSpansMore);
+  sieve_.exits = exits_.data();
+  sieve_.known = exits_.size();
+  sieve_.lines = lines_.all();
+  sieve_.spans = spans_.data();
 }
 
 std::size_t Quick::on_blocks(std::span<const std::uint64_t> words, std::uint64_t* taken) {
-  // No block that is added at once reads behind the end if it begins before this.
-  constexpr std::size_t kAtEnd = machine::Batch::kMost + 4;
+  // No block that is gathered at once is read behind the end if it begins before this.
+  constexpr std::size_t kAtEnd = SS_MOST_AT_ONCE + 4;
   if (words.size() <= kAtEnd) return 0;
   const std::uint64_t* at = words.data();
   const std::uint64_t* const end = at + (words.size() - kAtEnd);
-  const Prepared* const prepared = prepared_.data();
-  const Tables tables = this->tables();
-  const std::uint64_t exits = prepared_.size();
   for (;;) {
-    machine::Batch& batch = batch_;
-    machine::Batch::Place place = place_;
-    std::uint64_t last_line = last_line_, instructions = 0;
-    while (at < end && place.has_room()) {
-      const std::uint64_t head = *at ^ SS_BLOCK_TAG << 56;  // length and exit, if it is a block
-      const std::uint32_t exit = SS_HEAD_THREAD(head);
-      if (exit >= exits) break;
-      const Prepared& one = prepared[exit];
-      if (one.length != head >> 32) break;
-      ++taken[exit];
-      instructions += one.instructions;
-      last_line = add(batch, place, one, tables, at + 1, last_line);
-      at += head >> 32;
-    }
-    place_ = place;
-    last_line_ = last_line;
-    instructions_ += instructions;
-    if (place.has_room()) break;
+    at = ss_gather(&sieve_, at, end, taken, &gathered_);
+    if (ss_has_room(gathered_.data, gathered_.fetches)) break;
     enter();
   }
   return static_cast<std::size_t>(at - words.data());
 }
 
+void Quick::on_block(std::uint32_t exit, const std::uint64_t* addresses) {
+  const ss_sieve_exit& one = exits_[exit];
+  if (!ss_has_room(gathered_.data, gathered_.fetches)) [[unlikely]]
+    enter();
+  if (one.length == SS_LARGE) [[unlikely]]
+    return on_large_block(exit, addresses);
+  std::uint64_t copied[SS_MOST_AT_ONCE + 3];  // some are read behind the end
+  std::copy_n(addresses, one.length - 1u, copied);
+  ss_gather_one(&sieve_, &one, copied, &gathered_, &gathered_.data, &gathered_.fetches,
+                &sieve_.last_line);
+  sieve_.instructions += one.instructions;
+}
+
 void Quick::count() { passes_.count(std::exchange(fetches_, 0)); }
 
-// What is not added at once: much code, or more data than a batch holds.
+// What is not gathered at once: much code, or more data than a batch holds.
 void Quick::on_large_block(std::uint32_t exit, const std::uint64_t* addresses) {
-  using machine::Batch;
   const stream::Exit& info = code_.exits[exit];
   const auto make_room = [this] {
-    if (!place_.has_room()) enter();
+    if (!ss_has_room(gathered_.data, gathered_.fetches)) enter();
   };
   for (const std::uint64_t line : lines_.of(exit)) {
-    if (line == last_line_) continue;
+    if (line == sieve_.last_line) continue;
     make_room();
-    const std::uint64_t padded[Batch::kFetchesAtOnce] = {line};
-    batch_.add_fetches(place_, padded, 1);
-    last_line_ = line;
+    const std::uint64_t padded[SS_FETCHES_AT_ONCE] = {line};
+    gathered_.fetches = ss_add_fetches(&gathered_, gathered_.fetches, gathered_.data, padded, 1);
+    sieve_.last_line = line;
   }
   for (std::uint32_t done = 0; done < info.operations;) {
     make_room();
-    const std::uint32_t part = std::min(info.operations - done, Batch::kMost);
-    std::uint64_t copied[Batch::kMost + 3];
+    const std::uint32_t part = std::min<std::uint32_t>(info.operations - done, SS_MOST_AT_ONCE);
+    std::uint64_t copied[SS_MOST_AT_ONCE + 3];
     std::copy_n(addresses + done, part, copied);
     const std::uint32_t first = info.first_operation + done;
-    batch_.add_data(place_, copied, part, first, spans_.data() + first);
+    gathered_.data =
+        ss_add_data(&gathered_, gathered_.data, copied, part, first, spans_.data() + first);
     done += part;
   }
-  instructions_ += info.instructions;
+  sieve_.instructions += info.instructions;
 }
 
 void Quick::enter(bool at_once) {
+  absent_ +=
+      ss_filter(&data_.get(), &fetch_.get(), &gathered_, sizes_.data(), batch_.last, &batch_.lists);
+  accesses_ += gathered_.data;
+  fetches_ += gathered_.fetches;
+  pass(at_once);
+}
+
+void Quick::pass(bool at_once) {
   Turn& turn = relay_.current();
-  const machine::Batch::Place size = std::exchange(place_, {});
-  accesses_ += size.data;
-  fetches_ += size.fetches;
-  passes_.enter(batch_, size, steps_.data());
+  passes_.enter(batch_);
   const Deferred* next = deferred_.data();
   const Deferred* const end = next + deferred_.size();
-  passes_.add_missed(batch_, size, turn.missed, [&](std::uint32_t index, std::uint32_t added) {
+  machine::Passes::add_missed(batch_, turn.missed, [&](std::uint32_t index, std::uint32_t added) {
     for (; next != end && next->before <= index; ++next) {
       turn.deferred.push_back(*next);
       turn.deferred.back().before = added;
     }
   });
+  gathered_.data = gathered_.fetches = 0;
   deferred_.clear();
   const bool enough = turn.missed.has_enough() || turn.deferred.size() >= machine::Missed::kEnough;
   if (!enough && !at_once) return;

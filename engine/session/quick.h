@@ -28,24 +28,13 @@ class Quick {
  public:
   // All outlive this. `event` is the level whose misses the sampler counts.
   Quick(machine::Machine& machine, const stream::CodeTable& code, CodeLines& lines,
-        const std::vector<machine::Step>& steps, probes::Buckets& buckets, probes::Sampler& sampler,
-        unsigned event);
+        probes::Buckets& buckets, probes::Sampler& sampler, unsigned event);
 
-  std::size_t exits() const { return prepared_.size(); }
+  std::size_t exits() const { return exits_.size(); }
   void learn_exits();  // that are new
 
   // `exit` is below exits().
-  void on_block(std::uint32_t exit, const std::uint64_t* addresses) {
-    const Prepared& one = prepared_[exit];
-    if (!place_.has_room()) [[unlikely]]
-      enter();
-    if (one.length == kLarge) [[unlikely]]
-      return on_large_block(exit, addresses);
-    std::uint64_t copied[machine::Batch::kMost + 3];  // some are read behind the end
-    for (std::uint32_t i = 0; i + 1 < one.length; ++i) copied[i] = addresses[i];
-    instructions_ += one.instructions;
-    last_line_ = add(batch_, place_, one, tables(), copied, last_line_);
-  }
+  void on_block(std::uint32_t exit, const std::uint64_t* addresses);
   // The same for the blocks that stand in a row at the front of a stretch of the stream, as far as
   // they are known: the words that they take. Counts them in `taken`, by exit.
   std::size_t on_blocks(std::span<const std::uint64_t> words, std::uint64_t* taken);
@@ -62,8 +51,8 @@ class Quick {
   static void apply(const Deferred& deferred, probes::Buckets& buckets);
   // It happens where the program has got to.
   void defer(Deferred deferred) {
-    if (deferred_.size() == machine::Batch::kRoom) enter();
-    deferred.before = static_cast<std::uint32_t>(place_.data);
+    if (deferred_.size() == SS_BATCH_ROOM) enter();
+    deferred.before = static_cast<std::uint32_t>(gathered_.data);
     deferred_.push_back(deferred);
   }
 
@@ -73,30 +62,14 @@ class Quick {
   // What follows happens in this region; after run().
   void enter_region(std::uint32_t region) { outcomes_.enter(region); }
 
-  std::uint64_t instructions() const { return instructions_; }
-  std::uint64_t accesses() const { return accesses_ + place_.data; }
-  std::uint64_t absent() const { return passes_.absent(); }
+  std::uint64_t instructions() const { return sieve_.instructions; }
+  std::uint64_t accesses() const { return accesses_ + gathered_.data; }
+  std::uint64_t absent() const { return absent_; }
   // After run(): brings the machine's counters up to date; adds what was counted.
   void count();
   void add_to(probes::Misses& misses) const;
 
  private:
-  static constexpr std::uint64_t kNoLine = ~0ULL;
-  static constexpr std::uint64_t kNothing = kNoLine - 1;  // that is never the last line
-  struct Prepared {
-    std::uint64_t first_line, last_line;  // of code; kNoLine when no cache holds instructions
-    std::uint32_t first_operation;
-    std::uint32_t lines_at;  // index of its first line among all
-    std::uint16_t length;    // words in the stream: its operations and one; or kLarge
-    std::uint16_t lines;
-    std::uint32_t instructions;
-  };
-  // What is looked up for every block.
-  struct Tables {
-    const std::uint64_t* lines;
-    const std::uint8_t* spans;
-  };
-  static constexpr std::uint16_t kLarge = 0;  // what is not added at once
   // What goes from thread to thread.
   struct Turn {
     machine::Missed missed;
@@ -111,20 +84,11 @@ class Quick {
     std::uint8_t served = 0;  // number of the cache
     bool event = false;
   };
-  Tables tables() const { return {lines_.all(), spans_.data()}; }
-  // The line of code that is fetched last; what was fetched last need not be fetched again.
-  static std::uint64_t add(machine::Batch& to, machine::Batch::Place& place, const Prepared& one,
-                           const Tables& tables, const std::uint64_t* addresses,
-                           std::uint64_t last_line) {
-    const std::uint64_t same = one.first_line == last_line;
-    to.add_fetches(place, tables.lines + one.lines_at + same, one.lines - same);
-    to.add_data(place, addresses, one.length - 1u, one.first_operation,
-                tables.spans + one.first_operation);
-    return one.last_line;
-  }
-  // What was gathered through the first levels; what they did not have to the other thread, once
-  // it is enough, or at once.
+  // Filters what was gathered, and lets it in.
   void enter(bool at_once = false);
+  // What the lists have through the first levels; what these did not have to the other thread, once
+  // it is enough, or at once.
+  void pass(bool at_once);
   // The second thread's part: the outer levels, and whose misses they were.
   void take(Turn& turn);
   void visit(const machine::Missed& missed, const machine::Outcomes& outcomes, std::uint32_t from,
@@ -136,22 +100,23 @@ class Quick {
 
   const stream::CodeTable& code_;
   CodeLines& lines_;
-  const std::vector<machine::Step>& steps_;
   probes::Buckets& buckets_;
   probes::Sampler& sampler_;
   std::uint32_t event_line_;  // bytes of a line of the event's cache
   machine::Passes passes_;
   probes::Outcomes outcomes_;
   std::array<Meaning, machine::kOutcomes> meanings_;
-  std::vector<Prepared> prepared_;     // by exit
-  std::vector<std::uint8_t> spans_;    // by operation, and a few more
-  std::uint64_t last_line_ = kNoLine;  // of code
-  std::uint64_t instructions_ = 0;
+  std::vector<ss_sieve_exit> exits_;  // by exit
+  std::vector<std::uint8_t> spans_;   // by operation, and a few more
+  std::vector<std::uint32_t> sizes_;  // by operation
+  machine::Gate data_, fetch_;
+  ss_sieve sieve_{};
   std::uint64_t accesses_ = 0;  // that went through
+  std::uint64_t absent_ = 0;    // of these
   std::uint64_t fetches_ = 0;   // that went through and the machine has not been told of
   std::unique_ptr<machine::Batch> batch_memory_ = std::make_unique<machine::Batch>();
   machine::Batch& batch_ = *batch_memory_;  // that is being gathered
-  machine::Batch::Place place_;             // in it
+  ss_batch& gathered_ = batch_.gathered;
   std::vector<Deferred> deferred_;
   Relay<Turn> relay_;  // last, so that its thread ends first
 };

@@ -153,7 +153,7 @@ Simulation::Simulation(const machine::MachineConfig& config,
   const bool watched =
       classify_ || residency_ || frames_ || offsets_ || pmu_ || options.min_latency > 0;
   if (!watched && machine::Passes::serves(*machine_))
-    quick_ = std::make_unique<Quick>(*machine_, code_, code_lines_, steps_, buckets_,
+    quick_ = std::make_unique<Quick>(*machine_, code_, code_lines_, buckets_,
                                      probe_.sampler, probe_.event);
 }
 

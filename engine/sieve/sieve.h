@@ -1,0 +1,324 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The exact filter in front of a simulated machine. Under a policy that settles lines, an access to
+   the line that its set of the first cache saw last changes nothing there, and neither does one to
+   the page that its set of the first TLB saw last in the TLB.
+
+   Whoever has time does it: the engine, or the capture tool before it hands a buffer on. So this is
+   C, and needs nothing but memory that it is given. Keeping too much is never wrong; a sieve that
+   has not seen a part of the stream forgets everything.
+
+   It takes two steps: blocks are gathered into a batch, then the batch is filtered. Neither has
+   branches that depend on what the program does next, as far as that can be. */
+#ifndef STALLSCOPE_SIEVE_H
+#define STALLSCOPE_SIEVE_H
+
+#include <stdint.h>
+#if defined(__SSE2__)
+#include <emmintrin.h>
+#endif
+
+#include "stallscope_records.h"
+
+#define SS_SIEVE static inline __attribute__((always_inline, unused))
+
+/* What each set of a first cache and of a first TLB saw last: numbers of lines and pages. */
+struct ss_gate {
+  uint64_t* lines;
+  uint64_t* pages;
+  uint64_t line_mask, page_mask;
+  uint32_t line_bits, page_bits;
+};
+
+SS_SIEVE void ss_gate_forget(const struct ss_gate* gate) {
+  for (uint64_t i = 0; i <= gate->line_mask; i++) gate->lines[i] = ~0ULL;
+  for (uint64_t i = 0; i <= gate->page_mask; i++) gate->pages[i] = ~0ULL;
+}
+
+/* One way out of a block. */
+struct ss_sieve_exit {
+  uint64_t first_line, last_line; /* of code; SS_NOTHING and SS_NO_LINE where none are fetched */
+  uint32_t first_operation;
+  uint32_t lines_at; /* index of its first line among all */
+  uint16_t length;   /* words in the stream: its operations and one; or SS_LARGE */
+  uint16_t lines;
+  uint32_t instructions;
+};
+#define SS_LARGE 0 /* what is not gathered at once */
+#define SS_NO_LINE (~0ULL)
+#define SS_NOTHING (~1ULL) /* a line that is never the last */
+
+/* What is known of the code, and what went through so far. */
+struct ss_sieve {
+  const struct ss_sieve_exit* exits;
+  uint64_t known;        /* exits */
+  const uint64_t* lines; /* of code, of all exits, and SS_FETCHES_AT_ONCE more */
+  const uint8_t* spans;  /* by operation, see ss_span(), and three more */
+  uint64_t last_line;    /* of code, that was fetched last */
+  uint64_t instructions;
+};
+
+#define SS_BATCH_ROOM 2048   /* data accesses, and as many fetches */
+#define SS_MOST_AT_ONCE 128  /* data accesses that are added at once */
+#define SS_FETCHES_AT_ONCE 4 /* and fetches */
+#define SS_FIRST_FETCH (SS_BATCH_ROOM + 2 * SS_MOST_AT_ONCE)
+#define SS_BATCH_ALL (2 * SS_FIRST_FETCH)
+
+/* Arrays by access: data first, fetches from SS_FIRST_FETCH on. */
+struct ss_batch {
+  uint64_t data, fetches; /* that were gathered */
+  uint64_t addresses[SS_BATCH_ALL];
+  uint32_t operations[SS_FIRST_FETCH]; /* of data */
+  uint32_t before[SS_FIRST_FETCH];     /* data accesses that came before each fetch */
+  uint8_t spans[SS_FIRST_FETCH];       /* of data */
+};
+
+/* In lists of accesses: an index times two, plus one where the access goes to several lines. */
+struct ss_list {
+  uint32_t count;
+  uint32_t entries[SS_FIRST_FETCH + 1];
+};
+SS_SIEVE uint32_t ss_entry(uint64_t index, int several) { return (uint32_t)index << 1 | several; }
+
+/* How far an access reaches beyond its first byte, as far as a byte can say; more than nothing for
+   one that may not happen, so that SS_NO_ADDRESS reaches into another line. */
+SS_SIEVE uint8_t ss_span(uint32_t size, int guarded) {
+  const uint32_t least = guarded ? 2 : 1, reach = (size > least ? size : least) - 1;
+  return (uint8_t)(reach < 255 ? reach : 255);
+}
+
+/* value, value + step, ... */
+SS_SIEVE void ss_store_four(uint32_t* to, uint32_t value, uint32_t step) {
+#if defined(__SSE2__)
+  const int first = (int)value, by = (int)step;
+  _mm_storeu_si128((__m128i*)to,
+                   _mm_add_epi32(_mm_set1_epi32(first), _mm_set_epi32(3 * by, 2 * by, by, 0)));
+#else
+  for (uint32_t i = 0; i < 4; i++) to[i] = value + i * step;
+#endif
+}
+
+/* Fetches from lines of code (their first bytes), at most SS_FETCHES_AT_ONCE; reads as many. */
+SS_SIEVE uint64_t ss_add_fetches(struct ss_batch* to, uint64_t fetches, uint64_t data,
+                                 const uint64_t* lines, uint64_t count) {
+  __builtin_memcpy(to->addresses + SS_FIRST_FETCH + fetches, lines,
+                   SS_FETCHES_AT_ONCE * sizeof *lines);
+  ss_store_four(to->before + fetches, (uint32_t)data, 0);
+  return fetches + count;
+}
+
+/* What operations in a row access, those that did not happen included, at most SS_MOST_AT_ONCE.
+   Reads up to three words more than there are. */
+SS_SIEVE uint64_t ss_add_data(struct ss_batch* to, uint64_t at, const uint64_t* accessed,
+                              uint64_t count, uint32_t operation, const uint8_t* spans) {
+  const uint64_t end = at + count;
+  for (; at < end; at += 4, accessed += 4, operation += 4, spans += 4) {
+    __builtin_memcpy(to->addresses + at, accessed, 4 * sizeof *accessed);
+    __builtin_memcpy(to->spans + at, spans, 4);
+    ss_store_four(to->operations + at, operation, 1);
+  }
+  return end;
+}
+
+SS_SIEVE int ss_has_room(uint64_t data, uint64_t fetches) {
+  return ((data | fetches) & ~(uint64_t)(SS_BATCH_ROOM - 1)) == 0;
+}
+
+/* What one way out of a block did, at these places. */
+SS_SIEVE void ss_gather_one(const struct ss_sieve* sieve, const struct ss_sieve_exit* one,
+                            const uint64_t* addresses, struct ss_batch* batch, uint64_t* data,
+                            uint64_t* fetches, uint64_t* last_line) {
+  /* What was fetched last need not be fetched again. */
+  const uint64_t same = one->first_line == *last_line;
+  *fetches = ss_add_fetches(batch, *fetches, *data, sieve->lines + one->lines_at + same,
+                            one->lines - same);
+  *last_line = one->last_line;
+  *data = ss_add_data(batch, *data, addresses, one->length - 1u, one->first_operation,
+                      sieve->spans + one->first_operation);
+}
+
+/* Gathers the blocks that stand in a row at the front of a stretch of the stream, as far as they
+   are known and there is room; where the rest begins. Counts them in `taken`, by exit. Reads up to
+   three words behind a block, which must be there. */
+SS_SIEVE const uint64_t* ss_gather(struct ss_sieve* sieve, const uint64_t* at, const uint64_t* end,
+                                   uint64_t* taken, struct ss_batch* batch) {
+  const struct ss_sieve own = *sieve; /* that nobody else can change */
+  uint64_t data = batch->data, fetches = batch->fetches;
+  uint64_t last_line = own.last_line, instructions = 0;
+  while (at < end && ss_has_room(data, fetches)) {
+    const uint64_t head = *at ^ SS_BLOCK_TAG << 56; /* length and exit, if it is a block */
+    const uint32_t exit = SS_HEAD_THREAD(head);
+    if (exit >= own.known) break;
+    const struct ss_sieve_exit* const one = &own.exits[exit];
+    if (one->length != head >> 32) break;
+    taken[exit]++;
+    instructions += one->instructions;
+    ss_gather_one(&own, one, at + 1, batch, &data, &fetches, &last_line);
+    at += head >> 32;
+  }
+  batch->data = data;
+  batch->fetches = fetches;
+  sieve->last_line = last_line;
+  sieve->instructions += instructions;
+  return at;
+}
+
+/* An access that may go to several lines; its last byte. */
+static __attribute__((noinline, unused)) uint64_t ss_filter_wide(const struct ss_gate* gate,
+                                                                 uint64_t address, uint32_t size,
+                                                                 uint64_t index,
+                                                                 struct ss_list* lines,
+                                                                 struct ss_list* pages) {
+  const uint64_t end = address + size - 1, last = end < address ? ~0ULL : end;
+  const uint64_t first_line = address >> gate->line_bits, last_line = last >> gate->line_bits;
+  const uint64_t first_page = address >> gate->page_bits, last_page = last >> gate->page_bits;
+  for (uint64_t line = first_line; line <= last_line; line++)
+    gate->lines[line & gate->line_mask] = line;
+  for (uint64_t page = first_page; page <= last_page; page++)
+    gate->pages[page & gate->page_mask] = page;
+  lines->entries[lines->count++] = ss_entry(index, first_line != last_line);
+  pages->entries[pages->count++] = ss_entry(index, first_page != last_page);
+  return last;
+}
+
+/* Fetches, whose indices end before `end`. `line_bits` and `page_bits` are the gate's, and given
+   apart because they are mostly constants. */
+SS_SIEVE void ss_filter_code(const struct ss_gate* gate, uint32_t line_bits, uint32_t page_bits,
+                             const struct ss_batch* batch, struct ss_list* line_list,
+                             struct ss_list* page_list) {
+  uint64_t *const lines = gate->lines, *const pages = gate->pages;
+  const uint64_t line_mask = gate->line_mask, page_mask = gate->page_mask;
+  const uint64_t end = SS_FIRST_FETCH + batch->fetches;
+  uint64_t line_count = 0, page_count = 0;
+  for (uint64_t i = SS_FIRST_FETCH; i < end; i++) {
+    const uint64_t line = batch->addresses[i] >> line_bits, page = batch->addresses[i] >> page_bits;
+    uint64_t *const seen = lines + (line & line_mask), *const page_seen =
+                                                           pages + (page & page_mask);
+    line_list->entries[line_count] = ss_entry(i, 0);
+    page_list->entries[page_count] = ss_entry(i, 0);
+    line_count += *seen != line;
+    page_count += *page_seen != page;
+    *seen = line;
+    *page_seen = page;
+  }
+  line_list->count = (uint32_t)line_count;
+  page_list->count = (uint32_t)page_count;
+}
+
+/* Data. `sizes` by operation; `last` gets the last bytes of accesses to several lines. Returns how
+   many did not happen. */
+SS_SIEVE uint64_t ss_filter_data(const struct ss_gate* gate, uint32_t line_bits, uint32_t page_bits,
+                                 const struct ss_batch* batch, const uint32_t* sizes,
+                                 uint64_t* last, struct ss_list* line_list,
+                                 struct ss_list* page_list) {
+  uint64_t *const lines = gate->lines, *const pages = gate->pages;
+  const uint64_t line_mask = gate->line_mask, page_mask = gate->page_mask;
+  const uint64_t offset_mask = (1ULL << line_bits) - 1, count = batch->data;
+  uint64_t line_count = 0, page_count = 0, absent = 0;
+  for (uint64_t i = 0; i < count; i++) {
+    const uint64_t address = batch->addresses[i];
+    if (__builtin_expect((address & offset_mask) + batch->spans[i] > offset_mask, 0)) {
+      if (address == SS_NO_ADDRESS) {
+        absent++;
+        continue;
+      }
+      line_list->count = (uint32_t)line_count;
+      page_list->count = (uint32_t)page_count;
+      last[i] = ss_filter_wide(gate, address, sizes[batch->operations[i]], i, line_list, page_list);
+      line_count = line_list->count;
+      page_count = page_list->count;
+      continue;
+    }
+    const uint64_t line = address >> line_bits, page = address >> page_bits;
+    uint64_t *const seen = lines + (line & line_mask), *const page_seen =
+                                                           pages + (page & page_mask);
+    line_list->entries[line_count] = ss_entry(i, 0);
+    page_list->entries[page_count] = ss_entry(i, 0);
+    line_count += *seen != line;
+    page_count += *page_seen != page;
+    *seen = line;
+    *page_seen = page;
+  }
+  line_list->count = (uint32_t)line_count;
+  page_list->count = (uint32_t)page_count;
+  return absent;
+}
+
+/* The bits of most machines. */
+#define SS_LINE_BITS 6
+#define SS_PAGE_BITS 12
+SS_SIEVE int ss_gate_usual(const struct ss_gate* gate) {
+  return gate->line_bits == SS_LINE_BITS && gate->page_bits == SS_PAGE_BITS;
+}
+
+/* What a batch has to look up, of each kind. */
+struct ss_lists {
+  struct ss_list lines, pages, code_lines, code_pages;
+};
+
+/* Returns how many accesses did not happen. */
+static inline uint64_t ss_filter(const struct ss_gate* data, const struct ss_gate* code,
+                                 const struct ss_batch* batch, const uint32_t* sizes,
+                                 uint64_t* last, struct ss_lists* to) {
+  if (ss_gate_usual(code))
+    ss_filter_code(code, SS_LINE_BITS, SS_PAGE_BITS, batch, &to->code_lines, &to->code_pages);
+  else
+    ss_filter_code(code, code->line_bits, code->page_bits, batch, &to->code_lines, &to->code_pages);
+  return ss_gate_usual(data) ? ss_filter_data(data, SS_LINE_BITS, SS_PAGE_BITS, batch, sizes, last,
+                                              &to->lines, &to->pages)
+                             : ss_filter_data(data, data->line_bits, data->page_bits, batch, sizes,
+                                              last, &to->lines, &to->pages);
+}
+
+/* What a filter kept of a batch, in the order of the program, as the capture tool hands it on. */
+#define SS_KEPT_SHIFT 28
+#define SS_KEPT_OPERATION ((1u << SS_KEPT_SHIFT) - 1)
+#define SS_KEPT_FETCH SS_KEPT_OPERATION /* in place of an operation's number */
+#define SS_KEPT_LINE 1u                 /* above the number: what is to be looked up */
+#define SS_KEPT_PAGE 2u
+#define SS_KEPT_LINES 4u /* it goes to several lines */
+#define SS_KEPT_PAGES 8u
+
+struct ss_kept {
+  uint64_t addresses[SS_BATCH_ALL];
+  uint32_t operations[SS_BATCH_ALL];
+};
+
+SS_SIEVE uint32_t ss_keep(struct ss_kept* to, uint32_t at, const struct ss_batch* batch,
+                          const uint32_t** line, const uint32_t** page, uint32_t operation) {
+  const uint32_t next = (**line < **page ? **line : **page) >> 1;
+  const uint32_t is_line = **line >> 1 == next, is_page = **page >> 1 == next;
+  const uint32_t what = is_line * (SS_KEPT_LINE | (**line & 1) * SS_KEPT_LINES) |
+                        is_page * (SS_KEPT_PAGE | (**page & 1) * SS_KEPT_PAGES);
+  to->addresses[at] = batch->addresses[next];
+  to->operations[at] = operation | what << SS_KEPT_SHIFT;
+  *line += is_line;
+  *page += is_page;
+  return at + 1;
+}
+
+/* How many are kept. */
+static inline uint32_t ss_merge(const struct ss_batch* batch, struct ss_lists* lists,
+                                struct ss_kept* to) {
+  const uint32_t none = ~0u; /* behind the last entry of a list */
+  const uint32_t *line = lists->lines.entries, *page = lists->pages.entries;
+  const uint32_t *code_line = lists->code_lines.entries, *code_page = lists->code_pages.entries;
+  lists->lines.entries[lists->lines.count] = lists->pages.entries[lists->pages.count] = none;
+  lists->code_lines.entries[lists->code_lines.count] = none;
+  lists->code_pages.entries[lists->code_pages.count] = none;
+  uint32_t count = 0;
+  for (;;) {
+    const uint32_t next = *line < *page ? *line : *page;
+    const uint32_t index = next == none ? none : next >> 1;
+    for (;;) {
+      const uint32_t fetch = *code_line < *code_page ? *code_line : *code_page;
+      if (__builtin_expect(fetch == none || batch->before[(fetch >> 1) - SS_FIRST_FETCH] > index,
+                           1))
+        break;
+      count = ss_keep(to, count, batch, &code_line, &code_page, SS_KEPT_FETCH);
+    }
+    if (next == none) return count;
+    count = ss_keep(to, count, batch, &line, &page, batch->operations[index]);
+  }
+}
+
+#endif
