@@ -151,6 +151,7 @@ void bind_session(nb::module_& m) {
           nb::arg("pid"))
       .def("stop", &session::Recorder::stop, nb::arg("abandon"),
            nb::call_guard<nb::gil_scoped_release>())
+      .def_prop_ro("sieve", &session::Recorder::sieve, "what --ss-sift gets, or nothing")
       .def("progress", &progress_of, "(instructions, bytes, running, finished)")
       .def("take_finished", &session::Recorder::take_finished)
       .def("take_batches", [](session::Recorder& r) { return batches_of(r.take_batches()); });

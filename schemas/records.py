@@ -217,4 +217,21 @@ RECORDS = (
         (Field("count", "how often"),),
         tail="kind, a colon, and a sentence",
     ),
+    Record(
+        "sifted",
+        24,
+        "block executions in a row, of whose accesses the capture tool kept what can matter to the "
+        "machine (engine/sieve/sieve.h); between target and recorder only",
+        (
+            Field("instructions", "executed"),
+            Field("accesses", "operations, those that did not happen included"),
+            Field("absent", "operations that did not happen"),
+            Field("fetches", "lines of code"),
+            Field("first_line", "of code"),
+            Field("last_line", "of code"),
+            Field("kept", "accesses and fetches"),
+        ),
+        tail="addresses of what was kept, 8 bytes each, then 4 bytes for each: the operation, and "
+        "what is to be looked up",
+    ),
 )

@@ -7,8 +7,10 @@ lies in the header, so that after a kill -9 of the target nothing that it had wr
 engine reads what is not published yet up to `position`.
 
 While only counts are kept, little is written, and it is written where it stays. A stream is written
-on the desk, and copied into its buffer as a whole: memory that the reader has just read would have
-to come back from its processor line by line, while the writer waits.
+on the desk, and copied into its buffer as a whole, past the caches: memory that the reader has just
+read would have to come back from its processor line by line, while the writer waits. When the
+reader falls behind, the writer sifts what it copies (engine/sieve/sieve.h); blocks that the reader
+does not see then are in the counters.
 
 Writer: the target process, which Valgrind runs one thread at a time. Reader: one engine thread.
 The writer owns buffer `published` (modulo BUFFERS) and everything in front of it that the reader
@@ -38,6 +40,7 @@ FIELDS = (
     ("consumed", "buffers given back by the reader"),
     ("exits", "exits defined so far, so counters in use"),
     ("desk", "number of the buffer that will get what lies on the desk"),
+    ("sifted", "number of the last buffer whose blocks are in the counters, plus 1"),
     ("ended", "1 once the writer has written its last record"),
     ("alive", "monotonic nanoseconds at the last publication"),
 )

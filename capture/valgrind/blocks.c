@@ -40,6 +40,7 @@ UInt ss_block_number(const struct ss_block_shape* shape) {
     ss_ring_detach();
   }
   ss_ring->exits += shape->exits;
+  ss_sift_define(shape);
   ss_word fields[] = {*number, shape->address, shape->instructions, shape->operations,
                       shape->exits};
   ss_emit_tail(SS_BLOCK, ss_current_thread(), fields, 5, tail, bytes);

@@ -13,9 +13,11 @@
 #include "tool.h"
 
 #define BUFFER_BYTES (SS_RING_BUFFER_WORDS * 8UL)
-#define WRITE_LOCK 1        /* F_WRLCK */
-#define NO_LOCK 2           /* F_UNLCK */
-#define OFD_SETLK 37        /* F_OFD_SETLK */
+#define WRITE_LOCK 1 /* F_WRLCK */
+#define NO_LOCK 2    /* F_UNLCK */
+#define OFD_SETLK 37 /* F_OFD_SETLK */
+static ULong backlog = 3;
+#define BACKLOG backlog
 #define COUNTER_STEP 8192UL /* counters made sure of at a time: 64 KiB */
 
 struct ss_ring* ss_ring = NULL;
@@ -138,6 +140,10 @@ void ss_ring_open(void) {
     counters_ready = SS_RING_COUNTERS;
   }
   attached = ready;
+  {
+    const HChar* t = VG_(getenv)("SS_BACKLOG");
+    if (t) backlog = VG_(strtoll10)(t, NULL);
+  }
   spare_counters = VG_(am_shadow_alloc)(SS_RING_COUNTERS * 8UL);
   if (spare_counters == NULL) VG_(tool_panic)("no memory for the spare counters");
   fill_header(0);
@@ -229,10 +235,21 @@ static void start_buffer(void) {
   __atomic_store_n(&ss_ring->desk, ss_ring->published, __ATOMIC_RELEASE);
 }
 
-static void copy_from_desk(ULong number, ULong words) {
-  const void* from = (const void*)writing_start();
-  void* to = (void*)buffer_start(number);
-  __asm__ volatile("rep movsq" : "+D"(to), "+S"(from), "+c"(words) : : "memory");
+static ss_word shelf[SS_RING_BUFFER_WORDS] __attribute__((aligned(64))); /* what was sifted */
+
+/* As it is, or sifted while there is enough for the reader to do. The words that it became. */
+static ULong copy_from_desk(ULong number, ULong words) {
+  const ss_word* from = (const ss_word*)writing_start();
+  ULong behind = number - __atomic_load_n(&ss_ring->consumed, __ATOMIC_ACQUIRE);
+  if (ss_sift_wanted() && behind >= BACKLOG) {
+    ss_ring->sifted = number + 1;
+    words = ss_sift(from, words, (ss_word*)((Addr)ss_ring + SS_RING_COUNTER_OFFSET), shelf);
+    from = shelf;
+  } else {
+    ss_sift_passed_by();
+  }
+  ss_hand_over((ss_word*)buffer_start(number), from, words);
+  return words;
 }
 
 void ss_ring_publish(void) {
@@ -244,7 +261,7 @@ void ss_ring_publish(void) {
   if (!recorder_alive()) leave_dead_recorder();
   if (ss_options.stream) {
     wait_for_reader();
-    if (attached) copy_from_desk(number, used);
+    if (attached) used = copy_from_desk(number, used);
   }
   if (attached) {
     ss_ring->used[number % SS_RING_BUFFERS] = used;

@@ -53,6 +53,7 @@ static void after_options(void) {
   /* A function that measuring starts or stops at must begin a block. */
   if (ss_options.from || ss_options.to) VG_(clo_vex_control).guest_chase = False;
   ss_syscalls_options_read();
+  ss_sift_init();
   ss_ring_open();
   emit_process_start(0);
   ss_measure_init();
@@ -69,6 +70,7 @@ static Bool option(const HChar* arg) {
   } else if VG_BOOL_CLO (arg, "--ss-stream", ss_options.stream) {
   } else if VG_BOOL_CLO (arg, "--ss-children", ss_options.children) {
   } else if VG_BOOL_CLO (arg, "--ss-heap", ss_options.heap) {
+  } else if VG_STR_CLO (arg, "--ss-sift", ss_options.sift) {
   } else
     return False;
   return True;

@@ -26,6 +26,7 @@ struct ss_options {
   Bool stream;         /* block executions and addresses go through the ring */
   Bool children;       /* follow forks */
   Bool heap;           /* tell of heap blocks */
+  const HChar* sift;   /* how, when the recorder falls behind; NULL for never */
 };
 extern struct ss_options ss_options;
 
@@ -112,5 +113,15 @@ struct ss_block_shape {
 };
 /* The number of the block's first exit; the block is defined in the stream when it is new. */
 UInt ss_block_number(const struct ss_block_shape* shape);
+
+/* sift.c: filters what goes into the ring */
+void ss_sift_init(void);
+void ss_sift_define(const struct ss_block_shape* shape); /* a new block */
+Bool ss_sift_wanted(void);
+/* The words that a stretch becomes, no more than it had. `taken` counts what the reader does not
+   see any more, by exit. */
+ULong ss_sift(const ss_word* from, ULong words, ss_word* taken, ss_word* to);
+void ss_sift_passed_by(void); /* blocks went into the ring unsifted */
+void ss_hand_over(ss_word* to, const ss_word* from, ULong words);
 
 #endif

@@ -16,6 +16,12 @@ constexpr bool writes(AccessKind kind) {
 // Stands for an access that did not happen.
 constexpr std::uint64_t kNoAddress = ~std::uint64_t{0};
 
+// Of an access to `size` bytes, as far as the address space goes.
+constexpr std::uint64_t last_byte(std::uint64_t address, std::uint32_t size) {
+  const std::uint64_t last = address + size - 1;
+  return last < address ? ~std::uint64_t{0} : last;
+}
+
 // What an access is, apart from its address: known before the program runs.
 struct Step {
   std::uint32_t size_less_one;  // bytes

@@ -30,19 +30,24 @@ constexpr std::uint32_t kOutcomes = 16;  // at most
 struct Missed {
   static constexpr std::uint32_t kEnough = 8192;  // accesses; then it is handed on
   static constexpr std::uint32_t kRoom = kEnough + SS_BATCH_ALL;
-  static constexpr std::uint32_t kFetch = SS_KEPT_FETCH;  // in place of an operation
+  static constexpr std::uint32_t kFetch = 0xffffffff;  // in place of an operation
   // What was missed, and whether the access goes to several of them.
   static constexpr std::uint8_t kLine = 1, kPage = 2, kLines = 4, kPages = 8;
 
   bool has_enough() const { return count >= kEnough; }
-  void clear() { count = 0; }
+  void clear() { count = wide_count = 0; }
+  // The same into memory that another thread has just had: past the caches, or every line would
+  // have to come back from its processor first.
+  void hand_over(Missed& to) const;
 
   std::uint32_t count = 0;
-  std::uint64_t addresses[kRoom];
-  std::uint32_t operations[kRoom];
-  std::uint8_t what[kRoom];
-  std::uint64_t victims[kRoom];  // as above
-  std::uint64_t last[kRoom];     // byte; of those that cross lines or pages only
+  std::uint32_t wide_count = 0;
+  alignas(64) std::uint64_t addresses[kRoom];
+  alignas(64) std::uint64_t victims[kRoom];  // as above
+  alignas(64) std::uint32_t operations[kRoom];
+  alignas(64) std::uint8_t what[kRoom];
+  std::uint64_t last[kRoom];  // byte; of those that cross lines or pages only
+  std::uint32_t wide[kRoom];  // their indices
 };
 
 // How accesses of a Missed fared.

@@ -179,10 +179,6 @@ class Machine {
   std::uint64_t virtual_address(const Level& level, std::uint64_t line) {
     return mapping_.virtual_of(level.address_of(line));
   }
-  std::uint64_t last_byte(std::uint64_t address, std::uint32_t size) const {
-    const std::uint64_t last = address + size - 1;
-    return last < address ? ~std::uint64_t{0} : last;
-  }
   void add_caches();
   void add_tlbs();
   void add_prefetchers();

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstring>
 #include <memory>
 #include <utility>
 
@@ -49,7 +50,31 @@ struct Simd {
 };
 #endif
 
+// Both are aligned to 64 bytes, and have room for as many more.
+void stream_out(void* to, const void* from, std::size_t bytes) {
+#if defined(__SSE2__)
+  auto* const out = static_cast<__m128i*>(to);
+  const auto* const in = static_cast<const __m128i*>(from);
+  for (std::size_t i = 0; i * sizeof *in < bytes; i += 4)
+    for (std::size_t j = i; j < i + 4; ++j) _mm_stream_si128(out + j, _mm_load_si128(in + j));
+#else
+  std::memcpy(to, from, bytes);
+#endif
+}
+
 }  // namespace
+
+void Missed::hand_over(Missed& to) const {
+  to.count = count;
+  stream_out(to.addresses, addresses, count * sizeof *addresses);
+  stream_out(to.victims, victims, count * sizeof *victims);
+  stream_out(to.operations, operations, count * sizeof *operations);
+  stream_out(to.what, what, count * sizeof *what);
+  for (std::uint32_t i = 0; i < wide_count; ++i) to.last[wide[i]] = last[wide[i]];
+#if defined(__SSE2__)
+  _mm_sfence();
+#endif
+}
 
 bool Passes::opens(const Machine::Port& port) {
   const auto &caches = port.caches, &tlbs = port.tlbs;

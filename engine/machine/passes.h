@@ -124,8 +124,10 @@ inline Passes::Added Passes::add_one(const Batch& batch, std::uint32_t line, std
   to.operations[at] = operation;
   to.victims[at] = batch.victims[index];
   to.what[at] = static_cast<std::uint8_t>(one.lines | one.pages << 1 | crossing);
-  if (crossing) [[unlikely]]
+  if (crossing) [[unlikely]] {
     to.last[at] = batch.last[index];
+    to.wide[to.wide_count++] = at;
+  }
   return one;
 }
 

@@ -92,8 +92,7 @@ Disturbance Pmu::disturbance(std::uint32_t level, std::uint64_t misses) const {
 }
 
 void Simulation::attach(const SimulationOptions& options) {
-  const bool costs = options.handler_cost > 0 || options.perturb || options.budget > 0;
-  if (!costs && !options.tagged && !options.event_code) return;
+  if (!options.need_pmu()) return;
   probe_.listening = !options.event_code;
   const auto levels = static_cast<unsigned>(config_.caches.size() + config_.tlbs.size());
   const bool of_cache = probe_.event < probe_.caches;

@@ -23,6 +23,7 @@ struct Process::Sink {
     return process.simulation_->on_blocks(words, process.target_.taken());
   }
   Status on_record(unsigned tag, const std::uint64_t* words, std::uint32_t count) {
+    if (tag == SS_SIFTED) return on_sifted(words, count);
     if (Status taken = process.target_.on_record(tag, words, count); !taken) return taken;
     if (tag == SS_FORK)
       forked(reinterpret_cast<const ss_fork*>(words)->token,
@@ -33,6 +34,12 @@ struct Process::Sink {
       if (Status taken = process.simulation_->on_record(tag, words, count); !taken) return taken;
     }
     return process.writer_ ? process.writer_->on_record(tag, words, count) : Status(Done{});
+  }
+  // Block executions in another form; no part of a kept stream.
+  Status on_sifted(const std::uint64_t* words, std::uint32_t count) {
+    if (!process.simulation_ || (process.writer_ && !process.counted_))
+      return Error{"the stream has sifted accesses where all are wanted", "", ""};
+    return process.simulation_->on_record(SS_SIFTED, words, count);
   }
 };
 
@@ -154,13 +161,30 @@ void Process::peek(const Inherit& inherit, const Forked& forked) {
   ring_->take(words->size());
 }
 
+void Process::count() {
+  auto counters = ring_->counters(target_.code.exits.size());
+  if (ring_->counts())
+    target_.set_reached(std::move(counters));
+  else
+    target_.set_sifted(std::move(counters));
+}
+
 void Process::flush() {
   if (!writer_) return;
   if (counted_) {
-    if (ring_->counts()) target_.set_reached(ring_->reached(target_.code.exits.size()));
+    count();
     if (Status counted = writer_->counts(target_.exits_taken()); !counted) fail(counted.error());
   }
   if (Status flushed = writer_->flush(); !flushed) fail(flushed.error());
+}
+
+// What lay on the desk of a writer that was killed.
+void Process::take_rest(const Inherit& inherit, const Forked& forked) {
+  const auto rest = ring_->unpublished();
+  if (!rest) return fail(rest.error());
+  const std::vector<std::uint64_t> taken = target_.counted();
+  take(*rest, inherit, forked);
+  if (ring_->desk_counted()) target_.set_taken(taken);
 }
 
 void Process::close(const Inherit& inherit, const Forked& forked) {
@@ -170,12 +194,8 @@ void Process::close(const Inherit& inherit, const Forked& forked) {
   // A program that is left to itself goes on writing on its desk, and is known up to the last
   // buffer that it published.
   const bool goes_on = !said_so && !ring_->counts() && !ring_->abandoned();
-  if (!said_so && !goes_on) {
-    if (auto rest = ring_->unpublished(); rest)
-      take(*rest, inherit, forked);
-    else
-      fail(rest.error());
-  }
+  if (!said_so && !goes_on) take_rest(inherit, forked);
+  count();
   const std::uint64_t when = ring_->parked() ? target_.last_when() : ring_->executed();
   target_.close(goes_on ? target_.first_when() + target_.executed() : when);
   complete_ = !damaged_ && (said_so || target_.life.replaced);

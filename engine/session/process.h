@@ -70,6 +70,8 @@ class Process {
   stream::Totals totals() const { return writer_ ? writer_->totals() : stream::Totals{}; }
 
  private:
+  void count();  // what the ring has counted
+  void take_rest(const Inherit& inherit, const Forked& forked);
   struct Sink;
   void take(std::span<const std::uint64_t> words, const Inherit& inherit, const Forked& forked);
   void parse(std::span<const std::uint64_t> words, const Forked& forked);

@@ -147,7 +147,72 @@ void Quick::on_large_block(std::uint32_t exit, const std::uint64_t* addresses) {
   sieve_.instructions += info.instructions;
 }
 
+// As a batch of its own.
+Status Quick::on_sifted(const ss_sifted& sifted, std::string_view kept) {
+  const std::uint64_t count = sifted.kept;
+  if (count > SS_BATCH_ALL || kept.size() != count * 12)
+    return Error{"the stream has sifted accesses of the wrong length", "", ""};
+  if (gathered_.data + gathered_.fetches > 0) enter();
+  if (sizes_.size() < code_.operations.size()) learn_exits();
+  if (!unpack(kept, static_cast<std::uint32_t>(count)))
+    return Error{"the stream has sifted accesses that cannot be", "", ""};
+  sieve_.instructions += sifted.instructions;
+  accesses_ += sifted.accesses;
+  absent_ += sifted.absent;
+  // Whoever sifted did not know what had been fetched last.
+  fetches_ += sifted.fetches - (sifted.first_line == sieve_.last_line);
+  sieve_.last_line = sifted.last_line;
+  stale_ = true;
+  pass(false);
+  return Done{};
+}
+
+bool Quick::unpack(std::string_view kept, std::uint32_t count) {
+  const auto* const addresses = reinterpret_cast<const std::uint64_t*>(kept.data());
+  const auto* const operations = reinterpret_cast<const std::uint32_t*>(addresses + count);
+  ss_lists& lists = batch_.lists;
+  const std::uint32_t known = static_cast<std::uint32_t>(sizes_.size());
+  std::uint32_t data = 0, fetches = 0, lines = 0, pages = 0, code_lines = 0, code_pages = 0;
+  for (std::uint32_t i = 0; i < count; ++i) {
+    const std::uint32_t operation = operations[i] & SS_KEPT_OPERATION;
+    const std::uint32_t what = operations[i] >> SS_KEPT_SHIFT;
+    if (operation == SS_KEPT_FETCH) [[unlikely]] {
+      if (fetches == SS_FIRST_FETCH) return false;
+      const std::uint32_t index = SS_FIRST_FETCH + fetches;
+      gathered_.addresses[index] = addresses[i];
+      gathered_.before[fetches++] = data;
+      lists.code_lines.entries[code_lines] = lists.code_pages.entries[code_pages] =
+          ss_entry(index, false);
+      code_lines += what & SS_KEPT_LINE;
+      code_pages += what >> 1 & 1;
+      continue;
+    }
+    if (operation >= known || data == SS_FIRST_FETCH) [[unlikely]]
+      return false;
+    gathered_.addresses[data] = addresses[i];
+    gathered_.operations[data] = operation;
+    if (what & (SS_KEPT_LINES | SS_KEPT_PAGES)) [[unlikely]]
+      batch_.last[data] = machine::last_byte(addresses[i], sizes_[operation]);
+    lists.lines.entries[lines] = ss_entry(data, (what & SS_KEPT_LINES) != 0);
+    lists.pages.entries[pages] = ss_entry(data, (what & SS_KEPT_PAGES) != 0);
+    lines += what & SS_KEPT_LINE;
+    pages += what >> 1 & 1;
+    ++data;
+  }
+  gathered_.data = data;
+  gathered_.fetches = fetches;
+  lists.lines.count = lines;
+  lists.pages.count = pages;
+  lists.code_lines.count = code_lines;
+  lists.code_pages.count = code_pages;
+  return true;
+}
+
 void Quick::enter(bool at_once) {
+  if (std::exchange(stale_, false)) {
+    data_.forget();
+    fetch_.forget();
+  }
   absent_ +=
       ss_filter(&data_.get(), &fetch_.get(), &gathered_, sizes_.data(), batch_.last, &batch_.lists);
   accesses_ += gathered_.data;
@@ -156,7 +221,7 @@ void Quick::enter(bool at_once) {
 }
 
 void Quick::pass(bool at_once) {
-  Turn& turn = relay_.current();
+  Turn& turn = *own_;
   passes_.enter(batch_);
   const Deferred* next = deferred_.data();
   const Deferred* const end = next + deferred_.size();
@@ -170,7 +235,11 @@ void Quick::pass(bool at_once) {
   deferred_.clear();
   const bool enough = turn.missed.has_enough() || turn.deferred.size() >= machine::Missed::kEnough;
   if (!enough && !at_once) return;
-  turn.operations = code_.operations.size();
+  Turn& given = relay_.current();
+  turn.missed.hand_over(given.missed);
+  turn.missed.clear();
+  given.deferred.swap(turn.deferred);
+  given.operations = code_.operations.size();
   relay_.pass_on();
 }
 

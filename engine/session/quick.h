@@ -12,14 +12,17 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string_view>
 #include <vector>
 
+#include "base/result.h"
 #include "machine/passes.h"
 #include "probes/misses.h"
 #include "probes/outcomes.h"
 #include "probes/sampler.h"
 #include "session/code_lines.h"
 #include "session/relay.h"
+#include "stallscope_records.h"
 #include "stream/code_table.h"
 
 namespace stallscope::session {
@@ -38,6 +41,9 @@ class Quick {
   // The same for the blocks that stand in a row at the front of a stretch of the stream, as far as
   // they are known: the words that they take. Counts them in `taken`, by exit.
   std::size_t on_blocks(std::span<const std::uint64_t> words, std::uint64_t* taken);
+
+  // What capture has sifted already; `kept` is the record's tail.
+  Status on_sifted(const ss_sifted& sifted, std::string_view kept);
 
   // A change of stat buckets.
   enum class Change : std::uint32_t { allocate, revive, release, unmap };
@@ -89,6 +95,8 @@ class Quick {
   // What the lists have through the first levels; what these did not have to the other thread, once
   // it is enough, or at once.
   void pass(bool at_once);
+  // Puts what was sifted elsewhere into the batch and its lists; false where it cannot be.
+  bool unpack(std::string_view kept, std::uint32_t count);
   // The second thread's part: the outer levels, and whose misses they were.
   void take(Turn& turn);
   void visit(const machine::Missed& missed, const machine::Outcomes& outcomes, std::uint32_t from,
@@ -111,6 +119,7 @@ class Quick {
   std::vector<std::uint32_t> sizes_;  // by operation
   machine::Gate data_, fetch_;
   ss_sieve sieve_{};
+  bool stale_ = false;          // the gates have not seen what went through last
   std::uint64_t accesses_ = 0;  // that went through
   std::uint64_t absent_ = 0;    // of these
   std::uint64_t fetches_ = 0;   // that went through and the machine has not been told of
@@ -118,7 +127,8 @@ class Quick {
   machine::Batch& batch_ = *batch_memory_;  // that is being gathered
   ss_batch& gathered_ = batch_.gathered;
   std::vector<Deferred> deferred_;
-  Relay<Turn> relay_;  // last, so that its thread ends first
+  std::unique_ptr<Turn> own_ = std::make_unique<Turn>();  // that is being filled
+  Relay<Turn> relay_;                                     // last, so that its thread ends first
 };
 
 }  // namespace stallscope::session

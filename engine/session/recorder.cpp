@@ -39,6 +39,18 @@ Recorder::~Recorder() {
   if (notify_fd_ >= 0) close(notify_fd_);
 }
 
+std::string Recorder::sieve() const {
+  if (!options_.machine || options_.trace) return "";
+  const auto gates = Simulation::gates_of(*options_.machine, options_.simulation);
+  if (!gates) return "";
+  std::string numbers;
+  for (const machine::GateShape& gate : {gates->data, gates->code})
+    for (const std::uint64_t number :
+         {gate.lines, gate.pages, std::uint64_t{gate.line_bits}, std::uint64_t{gate.page_bits}})
+      numbers.append(numbers.empty() ? "" : ",").append(std::to_string(number));
+  return numbers;
+}
+
 Status Recorder::start(std::uint64_t root_pid) {
   root_pid_ = root_pid;
   if (options_.machine)

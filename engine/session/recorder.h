@@ -44,6 +44,9 @@ class Recorder {
   Recorder(RecorderOptions options, symbols::SymbolCache& symbols);
   ~Recorder();
 
+  // How capture sifts for the machine when the recorder falls behind, as its option --ss-sift has
+  // it; empty where it must not.
+  std::string sieve() const;
   Status start(std::uint64_t root_pid);
   // Reads what is there, then ends: `abandon` leaves running processes to themselves.
   void stop(bool abandon);

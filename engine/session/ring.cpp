@@ -76,6 +76,8 @@ void Ring::release() {
   __atomic_store_n(&header_->consumed, header_->consumed + 1, __ATOMIC_RELEASE);
 }
 
+std::uint64_t Ring::acquire_published() const { return acquire(header_->published); }
+
 bool Ring::ended() const { return acquire(header_->ended) != 0; }
 
 bool Ring::abandoned() const {
@@ -115,13 +117,13 @@ Result<std::span<const std::uint64_t>> Ring::unpublished() const {
 
 std::uint64_t Ring::executed() const { return acquire(header_->executed); }
 
-std::vector<std::uint64_t> Ring::reached(std::size_t exits) const {
-  const auto* counters = reinterpret_cast<const std::uint64_t*>(
+std::vector<std::uint64_t> Ring::counters(std::size_t exits) const {
+  const auto* first = reinterpret_cast<const std::uint64_t*>(
       reinterpret_cast<const char*>(header_) + SS_RING_COUNTER_OFFSET);
   const std::size_t known = std::min<std::size_t>({exits, header_->exits, SS_RING_COUNTERS});
-  std::vector<std::uint64_t> reached(counters, counters + known);
-  reached.resize(exits);
-  return reached;
+  std::vector<std::uint64_t> counted(first, first + known);
+  counted.resize(exits);
+  return counted;
 }
 
 }  // namespace stallscope::session

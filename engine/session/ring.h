@@ -42,9 +42,13 @@ class Ring {
   std::uint64_t pid() const { return header_->pid; }
   std::uint64_t executed() const;  // instructions, live; not only the measured ones
   bool parked() const { return header_->parked != 0; }  // measuring is off
-  std::vector<std::uint64_t> reached(std::size_t exits) const;
+  // Of each exit; what they count depends on the mode.
+  std::vector<std::uint64_t> counters(std::size_t exits) const;
+  // The counters have blocks that are still on the desk.
+  bool desk_counted() const { return header_->sifted == acquire_published() + 1; }
 
  private:
+  std::uint64_t acquire_published() const;
   Ring(int fd, ss_ring* header) : fd_(fd), header_(header) {}
   const std::uint64_t* buffer(std::uint64_t number) const;
 

@@ -150,14 +150,19 @@ Simulation::Simulation(const machine::MachineConfig& config,
   probe_.offsets = offsets_.get();
   attach(options);
   buckets_.follow(frames_.get());
-  const bool watched =
-      classify_ || residency_ || frames_ || offsets_ || pmu_ || options.min_latency > 0;
-  if (!watched && machine::Passes::serves(*machine_))
-    quick_ = std::make_unique<Quick>(*machine_, code_, code_lines_, buckets_,
-                                     probe_.sampler, probe_.event);
+  if (!options.watch_all() && machine::Passes::serves(*machine_))
+    quick_ = std::make_unique<Quick>(*machine_, code_, code_lines_, buckets_, probe_.sampler,
+                                     probe_.event);
 }
 
 Simulation::~Simulation() = default;
+
+std::optional<machine::Gates> Simulation::gates_of(const machine::MachineConfig& config,
+                                                   const SimulationOptions& options) {
+  const auto made = machine::make_machine(config);
+  if (!made || options.watch_all() || !machine::Passes::serves(**made)) return std::nullopt;
+  return machine::Passes::gates_of(**made);
+}
 
 void Simulation::attach_elements(std::unique_ptr<Elements> elements) {
   elements_ = std::move(elements);
@@ -297,6 +302,12 @@ void Simulation::enter(std::uint32_t region) {
 }
 
 Status Simulation::on_record(unsigned tag, const std::uint64_t* words, std::uint32_t count) {
+  if (tag == SS_SIFTED) {
+    const auto record = stream::view<ss_sifted>(words, count);
+    if (!record || !quick_)
+      return Error{"the stream has sifted accesses where all are wanted", "", ""};
+    return quick_->on_sifted(*record->fields, record->tail);
+  }
   memory(tag, words, count);
   mark(tag, words, count);
   return Done{};

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -42,6 +43,14 @@ struct SimulationOptions {
   std::uint64_t handler_cost = 0;  // cycles of each interrupt
   bool perturb = false;            // the handler's own accesses go through the caches
   double budget = 0;  // share of the run's cycles that the handler may take; 0 for no budget
+
+  bool need_pmu() const {
+    return handler_cost > 0 || perturb || budget > 0 || tagged || event_code;
+  }
+  // Every access must be looked at.
+  bool watch_all() const {
+    return evictions || classify || offsets || frames || min_latency > 0 || need_pmu();
+  }
 };
 
 struct SimulationTables {
@@ -93,6 +102,10 @@ class Simulation {
     return quick_ ? quick_->on_blocks(words, taken) : 0;
   }
   Status on_record(unsigned tag, const std::uint64_t* words, std::uint32_t count);
+  // What a filter for such a simulation, which capture may do, has to know; nothing where every
+  // access is wanted.
+  static std::optional<machine::Gates> gates_of(const machine::MachineConfig& config,
+                                                const SimulationOptions& options);
 
   // To change them: what was accessed before counts as what it was.
   probes::Buckets& buckets() {

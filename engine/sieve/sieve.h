@@ -287,8 +287,7 @@ SS_SIEVE uint32_t ss_keep(struct ss_kept* to, uint32_t at, const struct ss_batch
                           const uint32_t** line, const uint32_t** page, uint32_t operation) {
   const uint32_t next = (**line < **page ? **line : **page) >> 1;
   const uint32_t is_line = **line >> 1 == next, is_page = **page >> 1 == next;
-  const uint32_t what = is_line * (SS_KEPT_LINE | (**line & 1) * SS_KEPT_LINES) |
-                        is_page * (SS_KEPT_PAGE | (**page & 1) * SS_KEPT_PAGES);
+  const uint32_t what = is_line | is_page << 1 | (is_line & **line) << 2 | (is_page & **page) << 3;
   to->addresses[at] = batch->addresses[next];
   to->operations[at] = operation | what << SS_KEPT_SHIFT;
   *line += is_line;

@@ -280,13 +280,16 @@ void Target::set_reached(std::vector<std::uint64_t> reached) {
 std::vector<std::uint64_t> Target::exits_taken() const {
   std::vector<std::uint64_t> taken = taken_;
   taken.resize(code.exits.size());
+  for (std::size_t exit = 0; exit < std::min(sifted_.size(), taken.size()); ++exit)
+    taken[exit] += sifted_[exit];
   return taken;
 }
 
 std::uint64_t Target::executed() const {
+  const std::vector<std::uint64_t> taken = exits_taken();
   std::uint64_t instructions = 0;
-  for (std::size_t exit = 0; exit < std::min(taken_.size(), code.exits.size()); ++exit)
-    instructions += taken_[exit] * code.exits[exit].instructions;
+  for (std::size_t exit = 0; exit < taken.size(); ++exit)
+    instructions += taken[exit] * code.exits[exit].instructions;
   return instructions;
 }
 

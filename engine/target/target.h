@@ -54,10 +54,13 @@ class Target {
   }
   Status on_record(unsigned tag, const std::uint64_t* words, std::uint32_t count);
 
+  const std::vector<std::uint64_t>& counted() const { return taken_; }  // what on_block() counted
   // COUNT mode: how often each exit was taken; replaces what was given before.
   void set_taken(std::vector<std::uint64_t> taken) { taken_ = std::move(taken); }
   // The counters of a ring say how often each exit was reached, whether or not it was taken.
   void set_reached(std::vector<std::uint64_t> reached);
+  // STREAM mode: how often exits were taken in what came sifted; replaces what was given before.
+  void set_sifted(std::vector<std::uint64_t> sifted) { sifted_ = std::move(sifted); }
 
   // What a child that forks off now needs to know, as records: code, mappings, allocation paths,
   // live heap blocks and names, and the one thread that goes on, with the regions that it is in.
@@ -103,7 +106,8 @@ class Target {
   void region(std::uint64_t kind, std::uint32_t thread, std::string_view name);
 
   std::map<std::uint32_t, std::vector<std::string>> regions_;  // open ones by thread, outer first
-  std::vector<std::uint64_t> taken_;  // by exit; may be shorter than the code table
+  std::vector<std::uint64_t> taken_;   // by exit; may be shorter than the code table
+  std::vector<std::uint64_t> sifted_;  // beside these; too
   std::uint64_t first_when_ = 0;
   std::uint64_t when_ = 0;
 };

@@ -54,9 +54,9 @@ def capture_folder() -> Path:
 
 
 def capture_command(
-    session: Path, options: CaptureOptions, program: str, arguments: Sequence[str]
+    session: Path, options: CaptureOptions, sieve: str, program: str, arguments: Sequence[str]
 ) -> list[str]:
-    """The command line that runs `program` under the capture tool."""
+    """The command line that runs `program` under the capture tool. `sieve` is the recorder's."""
     command = [
         str(capture_folder() / "launch"),
         "--tool=stallscope",
@@ -75,6 +75,8 @@ def capture_command(
         f"--ss-heap={'yes' if options.heap else 'no'}",
         f"--ss-turn={options.turn}",
     ]
+    if sieve:
+        command.append(f"--ss-sift={sieve}")
     if options.from_function:
         command.append(f"--ss-from={options.from_function}")
     if options.to_function:

@@ -116,7 +116,7 @@ def run_target(run: Run) -> int:
     with Session(run.folder) as session:
         recorder = _recorder(run, session)
         command = capture_command(
-            session.folder, run.options, run.target.argv[0], run.target.argv[1:]
+            session.folder, run.options, recorder.sieve, run.target.argv[0], run.target.argv[1:]
         )
         opening = first_meta(run)
         meta.write(opening, run.folder)
