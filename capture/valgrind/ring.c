@@ -13,11 +13,10 @@
 #include "tool.h"
 
 #define BUFFER_BYTES (SS_RING_BUFFER_WORDS * 8UL)
-#define WRITE_LOCK 1 /* F_WRLCK */
-#define NO_LOCK 2    /* F_UNLCK */
-#define OFD_SETLK 37 /* F_OFD_SETLK */
-static ULong backlog = 3;
-#define BACKLOG backlog
+#define WRITE_LOCK 1        /* F_WRLCK */
+#define NO_LOCK 2           /* F_UNLCK */
+#define OFD_SETLK 37        /* F_OFD_SETLK */
+#define BACKLOG 48          /* buffers; then the reader is behind */
 #define COUNTER_STEP 8192UL /* counters made sure of at a time: 64 KiB */
 
 struct ss_ring* ss_ring = NULL;
@@ -140,10 +139,6 @@ void ss_ring_open(void) {
     counters_ready = SS_RING_COUNTERS;
   }
   attached = ready;
-  {
-    const HChar* t = VG_(getenv)("SS_BACKLOG");
-    if (t) backlog = VG_(strtoll10)(t, NULL);
-  }
   spare_counters = VG_(am_shadow_alloc)(SS_RING_COUNTERS * 8UL);
   if (spare_counters == NULL) VG_(tool_panic)("no memory for the spare counters");
   fill_header(0);

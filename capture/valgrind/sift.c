@@ -1,17 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Takes work off the recorder when it falls behind: what would be copied into the ring is sifted on
-   the way, as the recorder would do it (engine/sieve/sieve.h). Blocks in a row become one record
-   with the accesses that can matter to the machine; all other records stay as they are. */
-#include "pub_tool_libcassert.h"
+   the way (engine/sieve/sift.h). Here is what the sieve has to know of the code. */
+#include "sieve/sift.h"
+
 #include "pub_tool_libcbase.h"
 #include "pub_tool_libcprint.h"
 #include "pub_tool_mallocfree.h"
-#include "sieve/sieve.h"
 #include "tool.h"
-
-#define MIN_RUN 64 /* words; fewer are handed on as they are */
-#define FIELDS 7
-#define HEAD_WORDS (2 + FIELDS + 1)
 
 struct growing {
   void* items;
@@ -22,16 +17,7 @@ static Bool wanted = False; /* and possible */
 static Bool stale = True;   /* the gates have not seen what went by last */
 static struct ss_gate data_gate, code_gate;
 static struct growing exits, lines, spans, sizes;
-static struct ss_sieve sieve;
-static struct ss_batch batch;
-static struct ss_lists lists;
-static struct ss_kept kept;
-static uint64_t last_bytes[SS_FIRST_FETCH];
-
-/* Valgrind's own copies word by word. */
-static void copy(void* to, const void* from, ULong bytes) {
-  __asm__ volatile("rep movsb" : "+D"(to), "+S"(from), "+c"(bytes) : : "memory");
-}
+static struct ss_sifter sifter = {.stale = True};
 
 static void* more(struct growing* list, ULong count, UInt bytes) {
   if (list->count + count > list->room) {
@@ -64,7 +50,7 @@ static Bool read_gate(const HChar** text, struct ss_gate* gate) {
 void ss_sift_init(void) {
   const HChar* text = ss_options.sift;
   if (text == NULL || !ss_options.stream) return;
-  if (!read_gate(&text, &data_gate) || !read_gate(&text, &code_gate))
+  if (!read_gate(&text, &sifter.data) || !read_gate(&text, &sifter.code))
     VG_(fmsg_bad_option)("--ss-sift", "eight numbers are wanted\n");
   wanted = True;
   /* A few are read behind the last. */
@@ -73,8 +59,9 @@ void ss_sift_init(void) {
 }
 
 static UInt add_lines(const struct ss_block_shape* shape, UInt instructions) {
-  const ULong bytes = 1ULL << code_gate.line_bits;
+  const ULong bytes = 1ULL << sifter.code.line_bits;
   const ULong first = lines.count - SS_FETCHES_AT_ONCE;
+  if (sifter.code.line_bits == 0) return 0; /* no cache holds instructions */
   for (UInt i = 0; i < instructions; i++) {
     const Addr address = SS_INSTRUCTION_ADDRESS(shape->instruction[i]);
     const UInt length = SS_INSTRUCTION_LENGTH(shape->instruction[i]);
@@ -116,15 +103,16 @@ void ss_sift_define(const struct ss_block_shape* shape) {
     more(&spans, 1, 1);
     ((uint8_t*)spans.items)[first_operation + i] = ss_span(one->size, one->guarded);
   }
-  sieve.exits = exits.items;
-  sieve.known = exits.count;
-  sieve.lines = lines.items;
-  sieve.spans = spans.items;
+  sifter.sieve.exits = exits.items;
+  sifter.sieve.known = exits.count;
+  sifter.sieve.lines = lines.items;
+  sifter.sieve.spans = spans.items;
+  sifter.sizes = sizes.items;
 }
 
 Bool ss_sift_wanted(void) { return wanted; }
 
-void ss_sift_passed_by(void) { stale = True; }
+void ss_sift_passed_by(void) { sifter.stale = True; }
 
 /* Into memory that the reader has just had: past the caches, or every line would have to come back
    from its processor first. Both are aligned; a word more than there are may be written. */
@@ -134,59 +122,6 @@ void ss_hand_over(ss_word* to, const ss_word* from, ULong words) {
   _mm_sfence();
 }
 
-/* Blocks of a run that goes on as it is are counted by the reader. */
-static void count_back(ss_word* taken, const ss_word* at, const ss_word* end) {
-  for (; at < end; at += SS_HEAD_WORDS(*at)) taken[SS_HEAD_THREAD(*at)]--;
-}
-
-/* The blocks in front, as one record; the words that it has, 0 if it would not be shorter. */
-static UInt sift_run(const ss_word** at, const ss_word* end, ss_word* taken, ss_word* to) {
-  const ss_word* const run = *at;
-  batch.data = batch.fetches = sieve.instructions = 0;
-  sieve.last_line = SS_NO_LINE;
-  *at = ss_gather(&sieve, run, end, taken, &batch);
-  if (*at - run < MIN_RUN) return 0;
-  if (stale) {
-    ss_gate_forget(&data_gate);
-    ss_gate_forget(&code_gate);
-    stale = False;
-  }
-  const ULong absent = ss_filter(&data_gate, &code_gate, &batch, sizes.items, last_bytes, &lists);
-  const UInt count = ss_merge(&batch, &lists, &kept);
-  const UInt words = HEAD_WORDS + count + (count + 1) / 2;
-  if (words > *at - run) return 0;
-  const ss_word head[HEAD_WORDS] = {SS_HEAD(SS_SIFTED, words, 0),
-                                    0,
-                                    sieve.instructions,
-                                    batch.data,
-                                    absent,
-                                    batch.fetches,
-                                    sieve.exits[SS_HEAD_THREAD(*run)].first_line,
-                                    sieve.last_line,
-                                    count,
-                                    count * 12ULL};
-  to[words - 1] = 0;
-  __builtin_memcpy(to, head, sizeof head);
-  copy(to + HEAD_WORDS, kept.addresses, count * 8);
-  copy(to + HEAD_WORDS + count, kept.operations, count * 4);
-  return words;
-}
-
 ULong ss_sift(const ss_word* from, ULong words, ss_word* taken, ss_word* to) {
-  const ss_word *at = from, *const end = from + words;
-  const ss_word* const start = to;
-  while (at < end) {
-    const ss_word* const run = at;
-    const UInt sifted = sift_run(&at, end, taken, to);
-    to += sifted;
-    if (sifted) continue;
-    if (at == run) /* something else, or a block that is not gathered at once */
-      at += SS_HEAD_WORDS(*run);
-    else
-      count_back(taken, run, at);
-    if (SS_HEAD_TAG(*run) == SS_BLOCK_TAG) stale = True;
-    copy(to, run, (at - run) * 8);
-    to += at - run;
-  }
-  return to - start;
+  return ss_sift_stretch(&sifter, from, words, taken, to);
 }

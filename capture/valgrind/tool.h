@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* The capture tool: what its parts offer each other. It emits records and computes nothing.
+/* The capture tool: what its parts offer each other. It emits records, and computes nothing but
+   what the engine would, when that falls behind (sift.c).
    Valgrind runs one thread at a time under its big lock, so nothing here is locked. */
 #ifndef STALLSCOPE_TOOL_H
 #define STALLSCOPE_TOOL_H

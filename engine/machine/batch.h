@@ -43,11 +43,11 @@ struct Missed {
   std::uint32_t count = 0;
   std::uint32_t wide_count = 0;
   alignas(64) std::uint64_t addresses[kRoom];
-  alignas(64) std::uint64_t victims[kRoom];  // as above
   alignas(64) std::uint32_t operations[kRoom];
   alignas(64) std::uint8_t what[kRoom];
-  std::uint64_t last[kRoom];  // byte; of those that cross lines or pages only
-  std::uint32_t wide[kRoom];  // their indices
+  std::uint64_t last[kRoom];     // byte; of those that cross lines or pages only
+  std::uint32_t wide[kRoom];     // their indices
+  std::uint64_t victims[kRoom];  // as above, of caches behind the first; not handed over
 };
 
 // How accesses of a Missed fared.

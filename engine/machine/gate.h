@@ -12,8 +12,8 @@ namespace stallscope::machine {
 // Where one kind of accesses enters a machine.
 struct GateShape {
   std::uint64_t lines = 1, pages = 1;  // sets of the first cache and TLB, powers of two
-  std::uint32_t line_bits = SS_LINE_BITS;
-  std::uint32_t page_bits = 63;  // where there is no TLB
+  std::uint32_t line_bits = 0;         // where there is no cache
+  std::uint32_t page_bits = 63;        // where there is no TLB
 };
 struct Gates {
   GateShape data, code;

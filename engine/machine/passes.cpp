@@ -67,7 +67,6 @@ void stream_out(void* to, const void* from, std::size_t bytes) {
 void Missed::hand_over(Missed& to) const {
   to.count = count;
   stream_out(to.addresses, addresses, count * sizeof *addresses);
-  stream_out(to.victims, victims, count * sizeof *victims);
   stream_out(to.operations, operations, count * sizeof *operations);
   stream_out(to.what, what, count * sizeof *what);
   for (std::uint32_t i = 0; i < wide_count; ++i) to.last[wide[i]] = last[wide[i]];
@@ -172,6 +171,7 @@ Passes::Stage Passes::stage_of(Level& level, bool first) {
 
 void Passes::enter(Batch& batch) {
   const auto enter_both = [&](Entry& entry, ss_list& lines, ss_list& pages) {
+    if (!entry.cache.level) lines.count = 0;
     enter_first(batch, entry.cache, lines);
     if (!entry.tlb.level) pages.count = 0;
     enter_first(batch, entry.tlb, pages);

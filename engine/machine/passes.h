@@ -34,8 +34,11 @@ class Passes {
   // victims are wanted.
   Passes(Machine& machine, std::uint32_t watched);
 
-  // What is in the batch's lists through the first levels.
+  // What is in the batch's lists through the first levels. Afterwards the lists have what these
+  // did not have.
   void enter(Batch& batch);
+  // Whether the watched cache is the first one for data, so that its victims are in the batch.
+  bool watches_first() const { return data_.cache.level && watches(data_.cache); }
   // Adds what they did not have. `at(index, added)` is called for indices of the batch's data that
   // never fall, before anything at the index or behind it is added; `added` accesses are there.
   template <typename At>
@@ -122,7 +125,6 @@ inline Passes::Added Passes::add_one(const Batch& batch, std::uint32_t line, std
   const std::uint32_t crossing = (one.lines & line) << 2 | (one.pages & page) << 3;
   to.addresses[at] = batch.gathered.addresses[index];
   to.operations[at] = operation;
-  to.victims[at] = batch.victims[index];
   to.what[at] = static_cast<std::uint8_t>(one.lines | one.pages << 1 | crossing);
   if (crossing) [[unlikely]] {
     to.last[at] = batch.last[index];

@@ -52,6 +52,13 @@ class Sampler {
     ++events_;
     return by_chance_ ? random_.next() <= chance_ : --left_ == 0;
   }
+  // For those who count events in advance, of a counter that goes by distances: how many more raise
+  // the interrupt, and some that do not.
+  std::uint64_t left() const { return left_; }
+  void skip(std::uint64_t events) {
+    events_ += events;
+    left_ -= events;
+  }
   // The handler reads its registers, and the counter starts again.
   void take(Sample sample) {
     sample.weight = period_;

@@ -5,6 +5,7 @@
 #include <bit>
 #include <utility>
 
+#include "sieve/sift.h"
 #include "stallscope_records.h"
 
 namespace stallscope::session {
@@ -21,6 +22,7 @@ Quick::Quick(machine::Machine& machine, const stream::CodeTable& code, CodeLines
       lines_(lines),
       buckets_(buckets),
       sampler_(sampler),
+      foreseen_(sampler),
       event_line_(event < machine.config().caches.size() ? machine.config().caches[event].line : 0),
       passes_(machine, event),
       outcomes_(buckets),
@@ -223,6 +225,7 @@ void Quick::enter(bool at_once) {
 void Quick::pass(bool at_once) {
   Turn& turn = *own_;
   passes_.enter(batch_);
+  if (passes_.watches_first()) foresee_samples(turn);
   const Deferred* next = deferred_.data();
   const Deferred* const end = next + deferred_.size();
   machine::Passes::add_missed(batch_, turn.missed, [&](std::uint32_t index, std::uint32_t added) {
@@ -239,8 +242,21 @@ void Quick::pass(bool at_once) {
   turn.missed.hand_over(given.missed);
   turn.missed.clear();
   given.deferred.swap(turn.deferred);
+  given.victims.swap(turn.victims);
   given.operations = code_.operations.size();
   relay_.pass_on();
+}
+
+void Quick::foresee_samples(Turn& turn) {
+  const ss_list& missed = batch_.lists.lines;
+  std::uint64_t done = 0;
+  while (foreseen_.left() <= missed.count - done) {
+    done += foreseen_.left();
+    foreseen_.skip(foreseen_.left());
+    foreseen_.take({});
+    turn.victims.push_back(batch_.victims[machine::index_of(missed.entries[done - 1])]);
+  }
+  foreseen_.skip(missed.count - done);
 }
 
 void Quick::run() {
@@ -252,18 +268,21 @@ void Quick::take(Turn& turn) {
   const machine::Outcomes& outcomes = passes_.go_on(turn.missed);
   outcomes_.grow(turn.operations);
   std::uint32_t done = 0;
+  turn.sampled = 0;
   for (const Deferred& deferred : turn.deferred) {
-    visit(turn.missed, outcomes, done, deferred.before);
+    visit(turn, outcomes, done, deferred.before);
     apply(deferred, buckets_);
     done = deferred.before;
   }
-  visit(turn.missed, outcomes, done, turn.missed.count);
+  visit(turn, outcomes, done, turn.missed.count);
   turn.deferred.clear();
+  turn.victims.clear();
   turn.missed.clear();
 }
 
-void Quick::visit(const machine::Missed& missed, const machine::Outcomes& outcomes,
-                  std::uint32_t from, std::uint32_t to) {
+void Quick::visit(Turn& turn, const machine::Outcomes& outcomes, std::uint32_t from,
+                  std::uint32_t to) {
+  const machine::Missed& missed = turn.missed;
   for (std::uint32_t index = from; index < to; ++index) {
     const std::uint32_t operation = missed.operations[index];
     const machine::Outcome outcome = outcomes.of(index);
@@ -271,7 +290,7 @@ void Quick::visit(const machine::Missed& missed, const machine::Outcomes& outcom
       continue;
     outcomes_.count(missed.addresses[index], operation, outcome);
     if (meanings_[outcome].event && sampler_.count()) [[unlikely]]
-      sample(missed, index, outcome);
+      sample(turn, index, outcome);
   }
 }
 
@@ -289,13 +308,18 @@ void Quick::apply(const Deferred& deferred, probes::Buckets& buckets) {
   }
 }
 
-void Quick::sample(const machine::Missed& missed, std::uint32_t index, machine::Outcome outcome) {
+void Quick::sample(Turn& turn, std::uint32_t index, machine::Outcome outcome) {
   const Meaning& meaning = meanings_[outcome];
-  const bool threw_out = event_line_ != 0 && missed.victims[index] != machine::kEmpty;
-  const std::uint64_t victim = machine::line_of(missed.victims[index])
-                               << std::countr_zero(std::max(event_line_, 1u));
+  const machine::Missed& missed = turn.missed;
+  std::uint64_t tag = machine::kEmpty;
+  if (passes_.watches_first())
+    tag = turn.victims[turn.sampled++];
+  else if (event_line_ != 0)
+    tag = missed.victims[index];
+  const std::uint64_t victim = machine::line_of(tag) << std::countr_zero(std::max(event_line_, 1u));
   sampler_.take({.bucket = buckets_.find(missed.addresses[index]),
-                 .victim = threw_out ? buckets_.find_line(victim, event_line_) : probes::kNoBucket,
+                 .victim = tag != machine::kEmpty ? buckets_.find_line(victim, event_line_)
+                                                  : probes::kNoBucket,
                  .operation = missed.operations[index],
                  .latency = meaning.latency + meaning.translation,
                  .address = missed.addresses[index],

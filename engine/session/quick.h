@@ -80,7 +80,9 @@ class Quick {
   struct Turn {
     machine::Missed missed;
     std::vector<Deferred> deferred;
-    std::size_t operations = 0;  // that are known
+    std::vector<std::uint64_t> victims;  // tags; of the misses that will be sampled
+    std::size_t sampled = 0;             // of these
+    std::size_t operations = 0;          // that are known
   };
   // What an outcome means.
   struct Meaning {
@@ -97,12 +99,14 @@ class Quick {
   void pass(bool at_once);
   // Puts what was sifted elsewhere into the batch and its lists; false where it cannot be.
   bool unpack(std::string_view kept, std::uint32_t count);
+  // Where the first data cache's misses are sampled: remembers whom those threw out that the second
+  // thread will take, so that nobody else's victims have to travel.
+  void foresee_samples(Turn& turn);
   // The second thread's part: the outer levels, and whose misses they were.
   void take(Turn& turn);
-  void visit(const machine::Missed& missed, const machine::Outcomes& outcomes, std::uint32_t from,
-             std::uint32_t to);
+  void visit(Turn& turn, const machine::Outcomes& outcomes, std::uint32_t from, std::uint32_t to);
   void on_large_block(std::uint32_t exit, const std::uint64_t* addresses);
-  void sample(const machine::Missed& missed, std::uint32_t index, machine::Outcome outcome);
+  void sample(Turn& turn, std::uint32_t index, machine::Outcome outcome);
   Meaning meaning_of(const machine::Machine& machine, machine::Outcome outcome,
                      unsigned event) const;
 
@@ -110,6 +114,7 @@ class Quick {
   CodeLines& lines_;
   probes::Buckets& buckets_;
   probes::Sampler& sampler_;
+  probes::Sampler foreseen_;  // the same, as far as the first thread has got
   std::uint32_t event_line_;  // bytes of a line of the event's cache
   machine::Passes passes_;
   probes::Outcomes outcomes_;

@@ -136,30 +136,55 @@ SS_SIEVE void ss_gather_one(const struct ss_sieve* sieve, const struct ss_sieve_
                       sieve->spans + one->first_operation);
 }
 
+/* The same block over and over, whose one line of code need not be fetched again; where it ends. */
+static __attribute__((noinline, unused)) const uint64_t* ss_gather_loop(struct ss_sieve* sieve,
+                                                                        const uint64_t* at,
+                                                                        const uint64_t* end,
+                                                                        uint64_t* taken,
+                                                                        struct ss_batch* batch) {
+  const uint64_t head = *at;
+  const struct ss_sieve_exit* const one = &sieve->exits[SS_HEAD_THREAD(head)];
+  const uint64_t length = one->length;
+  const uint8_t* const spans = sieve->spans + one->first_operation;
+  uint64_t data = batch->data, times = 0;
+  for (; at < end && *at == head && ss_has_room(data, 0); at += length, times++)
+    data = ss_add_data(batch, data, at + 1, length - 1, one->first_operation, spans);
+  batch->data = data;
+  taken[SS_HEAD_THREAD(head)] += times;
+  sieve->instructions += times * one->instructions;
+  return at;
+}
+
 /* Gathers the blocks that stand in a row at the front of a stretch of the stream, as far as they
    are known and there is room; where the rest begins. Counts them in `taken`, by exit. Reads up to
    three words behind a block, which must be there. */
 SS_SIEVE const uint64_t* ss_gather(struct ss_sieve* sieve, const uint64_t* at, const uint64_t* end,
                                    uint64_t* taken, struct ss_batch* batch) {
-  const struct ss_sieve own = *sieve; /* that nobody else can change */
-  uint64_t data = batch->data, fetches = batch->fetches;
-  uint64_t last_line = own.last_line, instructions = 0;
-  while (at < end && ss_has_room(data, fetches)) {
-    const uint64_t head = *at ^ SS_BLOCK_TAG << 56; /* length and exit, if it is a block */
-    const uint32_t exit = SS_HEAD_THREAD(head);
-    if (exit >= own.known) break;
-    const struct ss_sieve_exit* const one = &own.exits[exit];
-    if (one->length != head >> 32) break;
-    taken[exit]++;
-    instructions += one->instructions;
-    ss_gather_one(&own, one, at + 1, batch, &data, &fetches, &last_line);
-    at += head >> 32;
+  for (;;) {
+    const struct ss_sieve own = *sieve; /* that nobody else can change */
+    uint64_t data = batch->data, fetches = batch->fetches;
+    uint64_t last_line = own.last_line, instructions = 0, looping = 0;
+    while (at < end && ss_has_room(data, fetches)) {
+      const uint64_t head = *at ^ SS_BLOCK_TAG << 56; /* length and exit, if it is a block */
+      const uint32_t exit = SS_HEAD_THREAD(head);
+      if (exit >= own.known) break;
+      const struct ss_sieve_exit* const one = &own.exits[exit];
+      if (one->length != head >> 32) break;
+      taken[exit]++;
+      instructions += one->instructions;
+      ss_gather_one(&own, one, at + 1, batch, &data, &fetches, &last_line);
+      const uint64_t* const next = at + one->length;
+      looping = *at == *next && one->lines <= 1;
+      at = next;
+      if (__builtin_expect(looping, 0)) break;
+    }
+    batch->data = data;
+    batch->fetches = fetches;
+    sieve->last_line = last_line;
+    sieve->instructions += instructions;
+    if (!looping) return at;
+    at = ss_gather_loop(sieve, at, end, taken, batch);
   }
-  batch->data = data;
-  batch->fetches = fetches;
-  sieve->last_line = last_line;
-  sieve->instructions += instructions;
-  return at;
 }
 
 /* An access that may go to several lines; its last byte. */
@@ -267,57 +292,6 @@ static inline uint64_t ss_filter(const struct ss_gate* data, const struct ss_gat
                                               &to->lines, &to->pages)
                              : ss_filter_data(data, data->line_bits, data->page_bits, batch, sizes,
                                               last, &to->lines, &to->pages);
-}
-
-/* What a filter kept of a batch, in the order of the program, as the capture tool hands it on. */
-#define SS_KEPT_SHIFT 28
-#define SS_KEPT_OPERATION ((1u << SS_KEPT_SHIFT) - 1)
-#define SS_KEPT_FETCH SS_KEPT_OPERATION /* in place of an operation's number */
-#define SS_KEPT_LINE 1u                 /* above the number: what is to be looked up */
-#define SS_KEPT_PAGE 2u
-#define SS_KEPT_LINES 4u /* it goes to several lines */
-#define SS_KEPT_PAGES 8u
-
-struct ss_kept {
-  uint64_t addresses[SS_BATCH_ALL];
-  uint32_t operations[SS_BATCH_ALL];
-};
-
-SS_SIEVE uint32_t ss_keep(struct ss_kept* to, uint32_t at, const struct ss_batch* batch,
-                          const uint32_t** line, const uint32_t** page, uint32_t operation) {
-  const uint32_t next = (**line < **page ? **line : **page) >> 1;
-  const uint32_t is_line = **line >> 1 == next, is_page = **page >> 1 == next;
-  const uint32_t what = is_line | is_page << 1 | (is_line & **line) << 2 | (is_page & **page) << 3;
-  to->addresses[at] = batch->addresses[next];
-  to->operations[at] = operation | what << SS_KEPT_SHIFT;
-  *line += is_line;
-  *page += is_page;
-  return at + 1;
-}
-
-/* How many are kept. */
-static inline uint32_t ss_merge(const struct ss_batch* batch, struct ss_lists* lists,
-                                struct ss_kept* to) {
-  const uint32_t none = ~0u; /* behind the last entry of a list */
-  const uint32_t *line = lists->lines.entries, *page = lists->pages.entries;
-  const uint32_t *code_line = lists->code_lines.entries, *code_page = lists->code_pages.entries;
-  lists->lines.entries[lists->lines.count] = lists->pages.entries[lists->pages.count] = none;
-  lists->code_lines.entries[lists->code_lines.count] = none;
-  lists->code_pages.entries[lists->code_pages.count] = none;
-  uint32_t count = 0;
-  for (;;) {
-    const uint32_t next = *line < *page ? *line : *page;
-    const uint32_t index = next == none ? none : next >> 1;
-    for (;;) {
-      const uint32_t fetch = *code_line < *code_page ? *code_line : *code_page;
-      if (__builtin_expect(fetch == none || batch->before[(fetch >> 1) - SS_FIRST_FETCH] > index,
-                           1))
-        break;
-      count = ss_keep(to, count, batch, &code_line, &code_page, SS_KEPT_FETCH);
-    }
-    if (next == none) return count;
-    count = ss_keep(to, count, batch, &line, &page, batch->operations[index]);
-  }
 }
 
 #endif

@@ -8,6 +8,7 @@
 #include "machine_words.h"
 #include "session/relay.h"
 #include "session/simulation.h"
+#include "sieve/sift.h"
 #include "stream/parser.h"
 #include "stream_words.h"
 
@@ -60,7 +61,8 @@ std::vector<machine::MachineConfig> machines() {
 // A program that does everything that a simulation looks at, at random.
 class Program {
  public:
-  explicit Program(std::uint64_t seed) : random_(seed) {
+  // `near`: most accesses are to the same few lines.
+  explicit Program(std::uint64_t seed, bool near = false) : random_(seed), near_(near) {
     for (int i = 0; i < 40; ++i) define();
   }
   std::vector<std::uint64_t> run(int steps) {
@@ -100,6 +102,7 @@ class Program {
     code_.push_back({stream_.block(operations, instructions), operations});
   }
   std::uint64_t address() {
+    if (near_ && random_() % 16) return 0x40000100 + random_() % 250;
     switch (random_() % 4) {
       case 0:
         return 0x7ff000000 + random_() % 512;
@@ -135,6 +138,7 @@ class Program {
   }
 
   std::mt19937_64 random_;
+  bool near_;
   Stream stream_;
   std::vector<Block> code_;
   std::vector<std::uint64_t> blocks_;
@@ -164,8 +168,84 @@ struct InARow : OneByOne {
   }
 };
 
+// The capture tool's part, for a program whose code is known.
+class Sifting {
+ public:
+  Sifting(const std::vector<std::uint64_t>& words, const machine::MachineConfig& config,
+          const machine::Gates& gates)
+      : data_(gates.data), fetch_(gates.code) {
+    Nobody nobody;
+    REQUIRE(stream::parse(words, code_, nobody).ok());
+    std::uint32_t line = 0;
+    for (const machine::CacheConfig& cache : config.caches)
+      if (line == 0 && machine::on_fetch_path(cache.holds)) line = cache.line;
+    CodeLines lines(code_, line);
+    for (std::uint32_t i = 0; i < code_.exits.size(); ++i) {
+      const auto own = lines.of(i);
+      const stream::Exit& exit = code_.exits[i];
+      const bool large = exit.operations > SS_MOST_AT_ONCE || own.size() > SS_FETCHES_AT_ONCE;
+      exits_.push_back({own.empty() ? SS_NOTHING : own.front(),
+                        own.empty() ? SS_NO_LINE : own.back(), exit.first_operation,
+                        static_cast<std::uint32_t>(lines_.size()),
+                        static_cast<std::uint16_t>(large ? SS_LARGE : exit.operations + 1),
+                        static_cast<std::uint16_t>(own.size()), exit.instructions});
+      lines_.insert(lines_.end(), own.begin(), own.end());
+    }
+    for (const stream::Operation& operation : code_.operations) {
+      sizes_.push_back(operation.size);
+      spans_.push_back(ss_span(operation.size, operation.guarded));
+    }
+    lines_.resize(lines_.size() + SS_FETCHES_AT_ONCE);
+    spans_.resize(spans_.size() + 4);
+    taken.resize(exits_.size());
+    sifter_->data = data_.get();
+    sifter_->code = fetch_.get();
+    sifter_->sizes = sizes_.data();
+    sifter_->sieve = {exits_.data(), exits_.size(), lines_.data(), spans_.data(), SS_NO_LINE, 0};
+    sifter_->stale = 1;
+  }
+  // Buffer by buffer, some as they are.
+  std::vector<std::uint64_t> sift(const std::vector<std::uint64_t>& words, std::uint64_t seed) {
+    std::mt19937_64 random(seed);
+    std::vector<std::uint64_t> all = words, out;
+    all.resize(all.size() + 3);  // are read behind the end
+    for (std::size_t at = 0; at < words.size();) {
+      std::size_t end = at;
+      const std::size_t wanted = 1 + random() % 20'000;
+      while (end < words.size() && end - at < wanted) end += SS_HEAD_WORDS(words[end]);
+      if (random() % 3 == 0) {
+        out.insert(out.end(), words.begin() + at, words.begin() + end);
+        sifter_->stale = 1;
+      } else {
+        const std::size_t before = out.size();
+        out.resize(before + (end - at));
+        out.resize(before + ss_sift_stretch(sifter_.get(), all.data() + at, end - at, taken.data(),
+                                            out.data() + before));
+      }
+      at = end;
+    }
+    return out;
+  }
+
+  std::vector<std::uint64_t> taken{};  // by exit; of what was sifted
+
+ private:
+  struct Nobody {
+    void on_block(std::uint32_t, const stream::Exit&, const std::uint64_t*) {}
+    Status on_record(unsigned, const std::uint64_t*, std::uint32_t) { return Done{}; }
+  };
+  stream::CodeTable code_;
+  machine::Gate data_, fetch_;
+  std::vector<ss_sieve_exit> exits_;
+  std::vector<std::uint64_t> lines_;
+  std::vector<std::uint32_t> sizes_;
+  std::vector<std::uint8_t> spans_;
+  std::unique_ptr<ss_sifter> sifter_ = std::make_unique<ss_sifter>();
+};
+
 SimulationTables simulate(const std::vector<std::uint64_t>& words,
-                          const machine::MachineConfig& config, bool watched, bool in_a_row) {
+                          const machine::MachineConfig& config, bool watched, bool in_a_row,
+                          const std::vector<std::uint64_t>& sifted = {}) {
   stream::CodeTable code;
   SimulationOptions options;
   options.evictions = watched;  // needs every access
@@ -181,7 +261,8 @@ SimulationTables simulate(const std::vector<std::uint64_t>& words,
     REQUIRE(stream::parse(words, code, sink).ok());
     std::uint64_t instructions = 0;
     for (std::size_t i = 0; i < sink.taken.size(); ++i)
-      instructions += sink.taken[i] * code.exits[i].instructions;
+      instructions +=
+          (sink.taken[i] + (i < sifted.size() ? sifted[i] : 0)) * code.exits[i].instructions;
     CHECK(instructions == simulation.instructions());
   } else {
     OneByOne sink{simulation};
@@ -228,6 +309,56 @@ TEST_CASE("a program in batches does what it does access by access") {
       check_same(simulate(words, config, false, true), expected);
     }
   }
+}
+
+TEST_CASE("a program that was sifted elsewhere, in part, does the same") {
+  for (std::uint64_t seed = 21; seed <= 28; ++seed) {
+    const std::vector<std::uint64_t> words = Program(seed, true).run(6000);
+    std::size_t number = 0;
+    for (const machine::MachineConfig& config : machines()) {
+      CAPTURE(seed);
+      CAPTURE(number++);
+      const auto gates = Simulation::gates_of(config, {});
+      REQUIRE(gates);
+      Sifting sifting(words, config, *gates);
+      const std::vector<std::uint64_t> sifted = sifting.sift(words, seed);
+      std::size_t records = 0;
+      for (std::size_t at = 0; at < sifted.size(); at += SS_HEAD_WORDS(sifted[at]))
+        records += SS_HEAD_TAG(sifted[at]) == SS_SIFTED;
+      CHECK(records > 10);
+      CHECK(sifted.size() < words.size());
+      check_same(simulate(sifted, config, false, true, sifting.taken),
+                 simulate(words, config, true, false));
+    }
+  }
+}
+
+TEST_CASE("what was sifted is checked") {
+  const machine::MachineConfig config = small_machine();
+  Stream stream;
+  const std::uint32_t exit = stream.block({{0, 8, false}}, 3);
+  stream.run(exit, {0x1000});
+  const std::size_t good = stream.words.size();
+  const auto refused = [&](std::uint64_t kept, const std::string& tail) {
+    stream.words.resize(good);
+    stream.record(SS_SIFTED, {1, 1, 0, 1, 64, 64, kept}, tail);
+    stream::CodeTable code;
+    auto made = Simulation::make(config, code, {});
+    REQUIRE(made.ok());
+    OneByOne sink{**made};
+    return !stream::parse(stream.words, code, sink).ok();
+  };
+  const auto item = [](std::uint64_t address, std::uint32_t operation) {
+    return std::string(reinterpret_cast<const char*>(&address), 8) +
+           std::string(reinterpret_cast<const char*>(&operation), 4);
+  };
+  CHECK_FALSE(refused(1, item(0x40, 3u << SS_KEPT_SHIFT)));
+  CHECK_FALSE(refused(1, item(0x40, SS_KEPT_FETCH | 3u << SS_KEPT_SHIFT)));
+  CHECK(refused(1, item(0x40, 1 | 3u << SS_KEPT_SHIFT)));  // no such operation
+  CHECK(refused(2, item(0x40, 3u << SS_KEPT_SHIFT)));
+  CHECK(refused(~0ULL / 12 + 2, item(0x40, 3u << SS_KEPT_SHIFT)));
+  CHECK(refused(0, "x"));
+  CHECK(refused(5000, std::string(5000 * 12, 0)));  // more data than a batch holds
 }
 
 TEST_CASE("a long program goes on in a second thread") {

@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the capture tool makes of a stretch of the stream that it sifts: blocks in a row become one
+   `sifted` record with what the filter kept of them, all else stays as it is. */
+#ifndef STALLSCOPE_SIFT_H
+#define STALLSCOPE_SIFT_H
+
+#include "sieve/sieve.h"
+
+/* What a filter kept of a batch, in the order of the program, as the capture tool hands it on. */
+#define SS_KEPT_SHIFT 28
+#define SS_KEPT_OPERATION ((1u << SS_KEPT_SHIFT) - 1)
+#define SS_KEPT_FETCH SS_KEPT_OPERATION /* in place of an operation's number */
+#define SS_KEPT_LINE 1u                 /* above the number: what is to be looked up */
+#define SS_KEPT_PAGE 2u
+#define SS_KEPT_LINES 4u /* it goes to several lines */
+#define SS_KEPT_PAGES 8u
+
+struct ss_kept {
+  uint64_t addresses[SS_BATCH_ALL];
+  uint32_t operations[SS_BATCH_ALL];
+};
+
+SS_SIEVE uint32_t ss_keep(struct ss_kept* to, uint32_t at, const struct ss_batch* batch,
+                          const uint32_t** line, const uint32_t** page, uint32_t operation) {
+  const uint32_t next = (**line < **page ? **line : **page) >> 1;
+  const uint32_t is_line = **line >> 1 == next, is_page = **page >> 1 == next;
+  const uint32_t what = is_line | is_page << 1 | (is_line & **line) << 2 | (is_page & **page) << 3;
+  to->addresses[at] = batch->addresses[next];
+  to->operations[at] = operation | what << SS_KEPT_SHIFT;
+  *line += is_line;
+  *page += is_page;
+  return at + 1;
+}
+
+/* How many are kept. */
+static inline uint32_t ss_merge(const struct ss_batch* batch, struct ss_lists* lists,
+                                struct ss_kept* to) {
+  const uint32_t none = ~0u; /* behind the last entry of a list */
+  const uint32_t *line = lists->lines.entries, *page = lists->pages.entries;
+  const uint32_t *code_line = lists->code_lines.entries, *code_page = lists->code_pages.entries;
+  lists->lines.entries[lists->lines.count] = lists->pages.entries[lists->pages.count] = none;
+  lists->code_lines.entries[lists->code_lines.count] = none;
+  lists->code_pages.entries[lists->code_pages.count] = none;
+  uint32_t count = 0;
+  for (;;) {
+    const uint32_t next = *line < *page ? *line : *page;
+    const uint32_t index = next == none ? none : next >> 1;
+    for (;;) {
+      const uint32_t fetch = *code_line < *code_page ? *code_line : *code_page;
+      if (__builtin_expect(fetch == none || batch->before[(fetch >> 1) - SS_FIRST_FETCH] > index,
+                           1))
+        break;
+      count = ss_keep(to, count, batch, &code_line, &code_page, SS_KEPT_FETCH);
+    }
+    if (next == none) return count;
+    count = ss_keep(to, count, batch, &line, &page, batch->operations[index]);
+  }
+}
+
+struct ss_sifter {
+  struct ss_sieve sieve;
+  struct ss_gate data, code;
+  const uint32_t* sizes; /* by operation */
+  int stale;             /* the gates have not seen what went by last */
+  /* Room to work in. */
+  struct ss_batch batch;
+  struct ss_lists lists;
+  struct ss_kept kept;
+  uint64_t last[SS_FIRST_FETCH];
+};
+
+#define SS_MIN_RUN 64 /* words; fewer are handed on as they are */
+#define SS_SIFTED_HEAD (sizeof(struct ss_sifted) / 8 + 1)
+
+SS_SIEVE void ss_copy(void* to, const void* from, uint64_t bytes) {
+#if defined(__x86_64__)
+  __asm__ volatile("rep movsb" : "+D"(to), "+S"(from), "+c"(bytes) : : "memory");
+#else
+  for (uint64_t i = 0; i < bytes; i++) ((char*)to)[i] = ((const char*)from)[i];
+#endif
+}
+
+/* The blocks in front, as one record; the words that it has, 0 if it would not be shorter. */
+static inline uint64_t ss_sift_run(struct ss_sifter* sifter, const uint64_t** at,
+                                   const uint64_t* end, uint64_t* taken, uint64_t* to) {
+  const uint64_t* const run = *at;
+  struct ss_batch* const batch = &sifter->batch;
+  struct ss_sieve* const sieve = &sifter->sieve;
+  batch->data = batch->fetches = sieve->instructions = 0;
+  sieve->last_line = SS_NO_LINE;
+  *at = ss_gather(sieve, run, end, taken, batch);
+  if (*at - run < SS_MIN_RUN) return 0;
+  if (sifter->stale) {
+    ss_gate_forget(&sifter->data);
+    ss_gate_forget(&sifter->code);
+    sifter->stale = 0;
+  }
+  const uint64_t absent =
+      ss_filter(&sifter->data, &sifter->code, batch, sifter->sizes, sifter->last, &sifter->lists);
+  const uint64_t count = ss_merge(batch, &sifter->lists, &sifter->kept);
+  const uint64_t words = SS_SIFTED_HEAD + count + (count + 1) / 2;
+  if (words > (uint64_t)(*at - run)) return 0;
+  struct ss_sifted* const record = (struct ss_sifted*)to;
+  record->head = SS_HEAD(SS_SIFTED, words, 0);
+  record->when = 0;
+  record->instructions = sieve->instructions;
+  record->accesses = batch->data;
+  record->absent = absent;
+  record->fetches = batch->fetches;
+  record->first_line = sieve->exits[SS_HEAD_THREAD(*run)].first_line;
+  record->last_line = sieve->last_line;
+  record->kept = count;
+  to[SS_SIFTED_HEAD - 1] = count * 12;
+  if (count) to[words - 1] = 0; /* what pads it */
+  ss_copy(to + SS_SIFTED_HEAD, sifter->kept.addresses, count * 8);
+  ss_copy(to + SS_SIFTED_HEAD + count, sifter->kept.operations, count * 4);
+  return words;
+}
+
+/* The words that a stretch of whole records becomes, no more than it has. `taken` counts, by exit,
+   the blocks that nobody sees any more. Reads three words behind the stretch. */
+static inline uint64_t ss_sift_stretch(struct ss_sifter* sifter, const uint64_t* from,
+                                       uint64_t words, uint64_t* taken, uint64_t* to) {
+  const uint64_t *at = from, *const end = from + words;
+  const uint64_t* const start = to;
+  while (at < end) {
+    const uint64_t* const run = at;
+    const uint64_t sifted = ss_sift_run(sifter, &at, end, taken, to);
+    to += sifted;
+    if (sifted) continue;
+    /* Something else, or a block that is not gathered at once; or a run that stays as it is. */
+    if (at == run)
+      at += SS_HEAD_WORDS(*run);
+    else
+      for (const uint64_t* one = run; one < at; one += SS_HEAD_WORDS(*one))
+        taken[SS_HEAD_THREAD(*one)]--;
+    if (SS_HEAD_TAG(*run) == SS_BLOCK_TAG) sifter->stale = 1;
+    ss_copy(to, run, (uint64_t)(at - run) * 8);
+    to += at - run;
+  }
+  return (uint64_t)(to - start);
+}
+
+#endif
