@@ -54,7 +54,7 @@ class Relay {
   }
 
  private:
-  static constexpr std::uint32_t kTurns = 16;
+  static constexpr std::uint32_t kTurns = 32;
   static constexpr std::uint32_t kAlone = 16;
 
   void start() {
