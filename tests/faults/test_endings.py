@@ -105,10 +105,14 @@ def start(record: Recorder, program: Callable[..., Path]) -> Iterator[Callable[.
         running.clean_up()
 
 
-BOTH = pytest.mark.parametrize("options", [(), ("--trace",)], ids=["counts", "trace"])
+WAYS = pytest.mark.parametrize(
+    "options",
+    [(), ("--trace",), ("--machine", "default")],
+    ids=["counts", "trace", "machine"],
+)
 
 
-@BOTH
+@WAYS
 def test_a_crash_gives_139_and_a_complete_recording(
     options: tuple[str, ...], record: Recorder, program: Callable[..., Path]
 ) -> None:
@@ -139,7 +143,7 @@ def test_the_exit_status_passes_through(
     assert f"exit status {words[0]}, after" in made.shown
 
 
-@BOTH
+@WAYS
 def test_a_target_that_kills_itself_has_all_of_its_work_recorded(
     options: tuple[str, ...], record: Recorder, program: Callable[..., Path]
 ) -> None:
@@ -154,7 +158,7 @@ def test_a_target_that_kills_itself_has_all_of_its_work_recorded(
     assert loads == 1_000_000
 
 
-@BOTH
+@WAYS
 def test_a_target_killed_from_outside_leaves_a_readable_recording(
     options: tuple[str, ...], start: Callable[..., Running]
 ) -> None:
@@ -174,7 +178,7 @@ def test_a_target_killed_from_outside_leaves_a_readable_recording(
     assert running.members() == []
 
 
-@BOTH
+@WAYS
 def test_a_target_whose_recorder_is_killed_says_so_once_and_goes_on(
     options: tuple[str, ...], start: Callable[..., Running]
 ) -> None:
@@ -190,7 +194,7 @@ def test_a_target_whose_recorder_is_killed_says_so_once_and_goes_on(
     wait_until(lambda: running.members() == [])
 
 
-@BOTH
+@WAYS
 def test_what_a_killed_recorder_had_written_is_shown_as_truncated(
     options: tuple[str, ...], start: Callable[..., Running]
 ) -> None:
