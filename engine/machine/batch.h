@@ -15,6 +15,7 @@ constexpr bool crosses(std::uint32_t entry) { return entry & 1; }
 struct Batch {
   ss_batch gathered{};
   ss_lists lists;
+  ss_marks marks;
   // For the passes, by index.
   std::uint64_t last[SS_FIRST_FETCH];   // byte; of data accesses that cross lines only
   std::uint64_t victims[SS_BATCH_ALL];  // tags thrown out of the watched cache; where it missed
@@ -32,7 +33,8 @@ struct Missed {
   static constexpr std::uint32_t kRoom = kEnough + SS_BATCH_ALL;
   static constexpr std::uint32_t kFetch = 0xffffffff;  // in place of an operation
   // What was missed, and whether the access goes to several of them.
-  static constexpr std::uint8_t kLine = 1, kPage = 2, kLines = 4, kPages = 8;
+  static constexpr std::uint8_t kLine = SS_MARK_LINE, kPage = SS_MARK_PAGE, kLines = SS_MARK_LINES,
+                                kPages = SS_MARK_PAGES;
 
   bool has_enough() const { return count >= kEnough; }
   void clear() { count = wide_count = 0; }
@@ -48,6 +50,25 @@ struct Missed {
   std::uint64_t last[kRoom];     // byte; of those that cross lines or pages only
   std::uint32_t wide[kRoom];     // their indices
   std::uint64_t victims[kRoom];  // as above, of caches behind the first; not handed over
+};
+
+// Adds what is in a batch's lists, in the order of the program.
+class MissedOf {
+ public:
+  MissedOf(Batch& batch, Missed& to);
+  // What came before this data access.
+  void add_until(std::uint32_t index);
+  void add_rest() { add_until(static_cast<std::uint32_t>(batch_.gathered.data)); }
+
+ private:
+  static constexpr std::uint32_t kNone = 0xffffffff;  // behind the last entry of a list
+  void add_data(std::uint32_t to);
+  void add_fetch(std::uint32_t entry);
+
+  const Batch& batch_;
+  Missed& missed_;
+  std::uint32_t done_ = 0;  // data accesses
+  const std::uint32_t *code_line_, *code_page_;
 };
 
 // How accesses of a Missed fared.

@@ -75,6 +75,65 @@ void Missed::hand_over(Missed& to) const {
 #endif
 }
 
+MissedOf::MissedOf(Batch& batch, Missed& to)
+    : batch_(batch),
+      missed_(to),
+      code_line_(batch.lists.code_lines.entries),
+      code_page_(batch.lists.code_pages.entries) {
+  for (ss_list* list : {&batch.lists.code_lines, &batch.lists.code_pages})
+    list->entries[list->count] = kNone;
+  std::fill(std::begin(batch.marks.of), std::end(batch.marks.of), std::uint8_t{0});
+  ss_mark_list(&batch.lists.lines, SS_MARK_LINE, &batch.marks);
+  ss_mark_list(&batch.lists.pages, SS_MARK_PAGE, &batch.marks);
+}
+
+// A block's fetches come before its data.
+void MissedOf::add_until(std::uint32_t index) {
+  for (;;) {
+    const std::uint32_t entry = std::min(*code_line_, *code_page_);
+    if (entry == kNone) break;
+    const std::uint32_t before = batch_.gathered.before[index_of(entry) - SS_FIRST_FETCH];
+    if (before > index) break;
+    add_data(before);
+    add_fetch(entry);
+  }
+  add_data(index);
+}
+
+void MissedOf::add_fetch(std::uint32_t entry) {
+  const std::uint32_t at = missed_.count++;
+  missed_.addresses[at] = batch_.gathered.addresses[index_of(entry)];
+  missed_.operations[at] = Missed::kFetch;
+  missed_.what[at] = 0;
+  for (auto& [list, what] : {std::pair(&code_line_, Missed::kLine), {&code_page_, Missed::kPage}}) {
+    if (**list != entry) continue;
+    missed_.what[at] |= what;
+    ++*list;
+  }
+}
+
+void MissedOf::add_data(std::uint32_t to) {
+  const ss_batch& gathered = batch_.gathered;
+  std::uint32_t count = missed_.count;
+  for (std::uint64_t base = done_ & ~63u; base < to; base += 64) {
+    std::uint64_t marked = ss_marked(batch_.marks.of + base) & ss_within(base, done_, to);
+    for (; marked; marked &= marked - 1) {
+      const std::uint64_t index = base + static_cast<unsigned>(std::countr_zero(marked));
+      const std::uint8_t what = batch_.marks.of[index];
+      missed_.addresses[count] = gathered.addresses[index];
+      missed_.operations[count] = gathered.operations[index];
+      missed_.what[count] = what;
+      if (what & (Missed::kLines | Missed::kPages)) [[unlikely]] {
+        missed_.last[count] = batch_.last[index];
+        missed_.wide[missed_.wide_count++] = count;
+      }
+      ++count;
+    }
+  }
+  missed_.count = count;
+  done_ = to;
+}
+
 bool Passes::opens(const Machine::Port& port) {
   const auto &caches = port.caches, &tlbs = port.tlbs;
   if (!port.plain || !settles(*caches.levels[0]) || !lines_grow(caches.levels, caches.depth))
@@ -120,7 +179,7 @@ void run_loads(Machine& machine, std::span<const std::uint64_t> addresses,
     gathered.data = count;
     ss_filter(&data.get(), &code.get(), &gathered, sizes.data() + done, batch->last, &batch->lists);
     passes.enter(*batch);
-    Passes::add_missed(*batch, *missed, [](std::uint32_t, std::uint32_t) {});
+    MissedOf(*batch, *missed).add_rest();
     done += count;
     if (!missed->has_enough() && done < addresses.size()) continue;
     passes.go_on(*missed);
@@ -189,7 +248,6 @@ bool Passes::watches(const Stage& stage) const {
 void Passes::enter_first(Batch& batch, Stage& stage, ss_list& list) {
   list.count = look_up(stage, {batch.gathered.addresses, batch.last, list.entries, list.count,
                                nullptr, 0, watches(stage) ? batch.victims : nullptr});
-  list.entries[list.count] = kNone;
 }
 
 const Outcomes& Passes::go_on(Missed& missed) {

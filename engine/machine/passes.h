@@ -35,14 +35,10 @@ class Passes {
   Passes(Machine& machine, std::uint32_t watched);
 
   // What is in the batch's lists through the first levels. Afterwards the lists have what these
-  // did not have.
+  // did not have, see MissedOf.
   void enter(Batch& batch);
   // Whether the watched cache is the first one for data, so that its victims are in the batch.
   bool watches_first() const { return data_.cache.level && watches(data_.cache); }
-  // Adds what they did not have. `at(index, added)` is called for indices of the batch's data that
-  // never fall, before anything at the index or behind it is added; `added` accesses are there.
-  template <typename At>
-  static void add_missed(const Batch& batch, Missed& to, At&& at);
   // And through all other levels. May run in another thread, while the next is gathered. The
   // outcomes are valid until the next call.
   const Outcomes& go_on(Missed& missed);
@@ -80,19 +76,11 @@ class Passes {
   struct Entry {
     Stage cache{}, tlb{};
   };
-  static constexpr std::uint32_t kNone = 0xffffffff;  // behind the last entry of a list
-
   static bool opens(const Machine::Port& port);
   static Stage stage_of(Level& level, bool first);
   template <bool First, bool Full>
   static Pass pass_for(const Level& level);
   void enter_first(Batch& batch, Stage& stage, ss_list& list);
-  // Adds what both lists have of an access; how much of each.
-  struct Added {
-    std::uint32_t lines, pages;
-  };
-  static Added add_one(const Batch& batch, std::uint32_t line, std::uint32_t page,
-                       std::uint32_t operation, Missed& to, std::uint32_t at);
   void go_on_path(Missed& missed, std::vector<Stage>& stages, std::vector<std::uint32_t>& list,
                   std::uint32_t count, Outcome* outcomes, std::uint32_t unit);
   bool watches(const Stage& stage) const;
@@ -115,55 +103,6 @@ class Passes {
   std::uint32_t watched_;
   std::uint32_t depths_;  // at which caches can serve an access, memory included
 };
-
-inline Passes::Added Passes::add_one(const Batch& batch, std::uint32_t line, std::uint32_t page,
-                                     std::uint32_t operation, Missed& to, std::uint32_t at) {
-  const std::uint32_t index = index_of(std::min(line, page));
-  const Added one{index_of(line) == index, index_of(page) == index};
-  static_assert(Missed::kLine == 1 && Missed::kPage == 2 && Missed::kLines == 4 &&
-                Missed::kPages == 8);
-  const std::uint32_t crossing = (one.lines & line) << 2 | (one.pages & page) << 3;
-  to.addresses[at] = batch.gathered.addresses[index];
-  to.operations[at] = operation;
-  to.what[at] = static_cast<std::uint8_t>(one.lines | one.pages << 1 | crossing);
-  if (crossing) [[unlikely]] {
-    to.last[at] = batch.last[index];
-    to.wide[to.wide_count++] = at;
-  }
-  return one;
-}
-
-// A block's fetches come before its data. All lists end with kNone.
-template <typename At>
-void Passes::add_missed(const Batch& batch, Missed& to, At&& at) {
-  std::uint32_t count = to.count;
-  const ss_lists& lists = batch.lists;
-  const std::uint32_t *line = lists.lines.entries, *page = lists.pages.entries;
-  const std::uint32_t *code_line = lists.code_lines.entries, *code_page = lists.code_pages.entries;
-  const auto next_fetch = [&]() -> std::uint64_t {
-    const std::uint32_t next = std::min(*code_line, *code_page);
-    return next == kNone ? kNone : batch.gathered.before[index_of(next) - SS_FIRST_FETCH];
-  };
-  std::uint64_t fetch_before = next_fetch();
-  for (;;) {
-    const std::uint32_t next = std::min(*line, *page);
-    const std::uint32_t index =
-        next == kNone ? static_cast<std::uint32_t>(batch.gathered.data) : index_of(next);
-    while (fetch_before <= index) [[unlikely]] {
-        at(static_cast<std::uint32_t>(fetch_before), count);
-        const Added added = add_one(batch, *code_line, *code_page, Missed::kFetch, to, count++);
-        code_line += added.lines;
-        code_page += added.pages;
-        fetch_before = next_fetch();
-      }
-    at(index, count);
-    if (next == kNone) break;
-    const Added added = add_one(batch, *line, *page, batch.gathered.operations[index], to, count++);
-    line += added.lines;
-    page += added.pages;
-  }
-  to.count = count;
-}
 
 // Loads in order, the same as data() for each, on a machine that is clean and serves_data().
 void run_loads(Machine& machine, std::span<const std::uint64_t> addresses,

@@ -185,7 +185,7 @@ bool Quick::unpack(std::string_view kept, std::uint32_t count) {
       gathered_.before[fetches++] = data;
       lists.code_lines.entries[code_lines] = lists.code_pages.entries[code_pages] =
           ss_entry(index, false);
-      code_lines += what & SS_KEPT_LINE;
+      code_lines += what & SS_MARK_LINE;
       code_pages += what >> 1 & 1;
       continue;
     }
@@ -193,11 +193,11 @@ bool Quick::unpack(std::string_view kept, std::uint32_t count) {
       return false;
     gathered_.addresses[data] = addresses[i];
     gathered_.operations[data] = operation;
-    if (what & (SS_KEPT_LINES | SS_KEPT_PAGES)) [[unlikely]]
+    if (what & (SS_MARK_LINES | SS_MARK_PAGES)) [[unlikely]]
       batch_.last[data] = machine::last_byte(addresses[i], sizes_[operation]);
-    lists.lines.entries[lines] = ss_entry(data, (what & SS_KEPT_LINES) != 0);
-    lists.pages.entries[pages] = ss_entry(data, (what & SS_KEPT_PAGES) != 0);
-    lines += what & SS_KEPT_LINE;
+    lists.lines.entries[lines] = ss_entry(data, (what & SS_MARK_LINES) != 0);
+    lists.pages.entries[pages] = ss_entry(data, (what & SS_MARK_PAGES) != 0);
+    lines += what & SS_MARK_LINE;
     pages += what >> 1 & 1;
     ++data;
   }
@@ -226,14 +226,13 @@ void Quick::pass(bool at_once) {
   Turn& turn = *own_;
   passes_.enter(batch_);
   if (passes_.watches_first()) foresee_samples(turn);
-  const Deferred* next = deferred_.data();
-  const Deferred* const end = next + deferred_.size();
-  machine::Passes::add_missed(batch_, turn.missed, [&](std::uint32_t index, std::uint32_t added) {
-    for (; next != end && next->before <= index; ++next) {
-      turn.deferred.push_back(*next);
-      turn.deferred.back().before = added;
-    }
-  });
+  machine::MissedOf missed(batch_, turn.missed);
+  for (Deferred& deferred : deferred_) {
+    missed.add_until(deferred.before);
+    deferred.before = turn.missed.count;
+    turn.deferred.push_back(deferred);
+  }
+  missed.add_rest();
   gathered_.data = gathered_.fetches = 0;
   deferred_.clear();
   const bool enough = turn.missed.has_enough() || turn.deferred.size() >= machine::Missed::kEnough;

@@ -294,4 +294,43 @@ static inline uint64_t ss_filter(const struct ss_gate* data, const struct ss_gat
                                               last, &to->lines, &to->pages);
 }
 
+/* What lists have of each access of a batch, so that they can be gone through together. */
+#define SS_MARK_LINE 1u
+#define SS_MARK_PAGE 2u
+#define SS_MARK_LINES 4u /* it goes to several lines */
+#define SS_MARK_PAGES 8u
+struct ss_marks {
+  uint8_t of[SS_FIRST_FETCH + 64]; /* by index of data */
+};
+
+SS_SIEVE void ss_mark_list(const struct ss_list* list, uint32_t mark, struct ss_marks* to) {
+  for (uint32_t i = 0; i < list->count; i++) {
+    const uint32_t entry = list->entries[i];
+    to->of[entry >> 1] |= (uint8_t)(mark | (entry & 1) * mark << 2);
+  }
+}
+
+/* Of 64 accesses in a row: those that are in a list, a bit each. */
+SS_SIEVE uint64_t ss_marked(const uint8_t* marks) {
+  uint64_t marked = 0;
+#if defined(__SSE2__)
+  for (uint32_t i = 0; i < 4; i++) {
+    const __m128i some = _mm_loadu_si128((const __m128i*)(marks + 16 * i));
+    const int none = _mm_movemask_epi8(_mm_cmpeq_epi8(some, _mm_setzero_si128()));
+    marked |= (uint64_t)(~(uint32_t)none & 0xffff) << 16 * i;
+  }
+#else
+  for (uint32_t i = 0; i < 64; i++) marked |= (uint64_t)(marks[i] != 0) << i;
+#endif
+  return marked;
+}
+
+/* The bits of accesses from `from` to before `to`, of the 64 from `base` on. */
+SS_SIEVE uint64_t ss_within(uint64_t base, uint64_t from, uint64_t to) {
+  uint64_t bits = ~0ULL;
+  if (base < from) bits &= ~0ULL << (from - base);
+  if (base + 64 > to) bits &= ~0ULL >> (base + 64 - to);
+  return bits;
+}
+
 #endif

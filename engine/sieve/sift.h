@@ -10,51 +10,51 @@
 #define SS_KEPT_SHIFT 28
 #define SS_KEPT_OPERATION ((1u << SS_KEPT_SHIFT) - 1)
 #define SS_KEPT_FETCH SS_KEPT_OPERATION /* in place of an operation's number */
-#define SS_KEPT_LINE 1u                 /* above the number: what is to be looked up */
-#define SS_KEPT_PAGE 2u
-#define SS_KEPT_LINES 4u /* it goes to several lines */
-#define SS_KEPT_PAGES 8u
+/* Above the number: what is to be looked up, as marks. */
 
 struct ss_kept {
   uint64_t addresses[SS_BATCH_ALL];
   uint32_t operations[SS_BATCH_ALL];
 };
 
-SS_SIEVE uint32_t ss_keep(struct ss_kept* to, uint32_t at, const struct ss_batch* batch,
-                          const uint32_t** line, const uint32_t** page, uint32_t operation) {
-  const uint32_t next = (**line < **page ? **line : **page) >> 1;
-  const uint32_t is_line = **line >> 1 == next, is_page = **page >> 1 == next;
-  const uint32_t what = is_line | is_page << 1 | (is_line & **line) << 2 | (is_page & **page) << 3;
-  to->addresses[at] = batch->addresses[next];
-  to->operations[at] = operation | what << SS_KEPT_SHIFT;
-  *line += is_line;
-  *page += is_page;
-  return at + 1;
+SS_SIEVE uint32_t ss_keep_data(const struct ss_batch* batch, const struct ss_marks* marks,
+                               uint64_t from, uint64_t to, struct ss_kept* kept, uint32_t count) {
+  for (uint64_t base = from & ~63ULL; base < to; base += 64) {
+    uint64_t marked = ss_marked(marks->of + base) & ss_within(base, from, to);
+    for (; marked; marked &= marked - 1) {
+      const uint64_t index = base + (uint64_t)__builtin_ctzll(marked);
+      kept->addresses[count] = batch->addresses[index];
+      kept->operations[count++] = batch->operations[index] | (uint32_t)marks->of[index]
+                                                                 << SS_KEPT_SHIFT;
+    }
+  }
+  return count;
 }
 
-/* How many are kept. */
+/* How many are kept. A block's fetches come before its data. */
 static inline uint32_t ss_merge(const struct ss_batch* batch, struct ss_lists* lists,
-                                struct ss_kept* to) {
+                                struct ss_marks* marks, struct ss_kept* kept) {
   const uint32_t none = ~0u; /* behind the last entry of a list */
-  const uint32_t *line = lists->lines.entries, *page = lists->pages.entries;
-  const uint32_t *code_line = lists->code_lines.entries, *code_page = lists->code_pages.entries;
-  lists->lines.entries[lists->lines.count] = lists->pages.entries[lists->pages.count] = none;
+  const uint32_t *line = lists->code_lines.entries, *page = lists->code_pages.entries;
   lists->code_lines.entries[lists->code_lines.count] = none;
   lists->code_pages.entries[lists->code_pages.count] = none;
+  __builtin_memset(marks->of, 0, sizeof marks->of);
+  ss_mark_list(&lists->lines, SS_MARK_LINE, marks);
+  ss_mark_list(&lists->pages, SS_MARK_PAGE, marks);
   uint32_t count = 0;
-  for (;;) {
-    const uint32_t next = *line < *page ? *line : *page;
-    const uint32_t index = next == none ? none : next >> 1;
-    for (;;) {
-      const uint32_t fetch = *code_line < *code_page ? *code_line : *code_page;
-      if (__builtin_expect(fetch == none || batch->before[(fetch >> 1) - SS_FIRST_FETCH] > index,
-                           1))
-        break;
-      count = ss_keep(to, count, batch, &code_line, &code_page, SS_KEPT_FETCH);
-    }
-    if (next == none) return count;
-    count = ss_keep(to, count, batch, &line, &page, batch->operations[index]);
+  uint64_t done = 0;
+  while (*line != none || *page != none) {
+    const uint32_t entry = *line < *page ? *line : *page;
+    const uint32_t is_line = *line == entry, is_page = *page == entry;
+    const uint64_t before = batch->before[(entry >> 1) - SS_FIRST_FETCH];
+    count = ss_keep_data(batch, marks, done, before, kept, count);
+    done = before;
+    kept->addresses[count] = batch->addresses[entry >> 1];
+    kept->operations[count++] = SS_KEPT_FETCH | (is_line | is_page << 1) << SS_KEPT_SHIFT;
+    line += is_line;
+    page += is_page;
   }
+  return ss_keep_data(batch, marks, done, batch->data, kept, count);
 }
 
 struct ss_sifter {
@@ -65,6 +65,7 @@ struct ss_sifter {
   /* Room to work in. */
   struct ss_batch batch;
   struct ss_lists lists;
+  struct ss_marks marks;
   struct ss_kept kept;
   uint64_t last[SS_FIRST_FETCH];
 };
@@ -97,7 +98,7 @@ static inline uint64_t ss_sift_run(struct ss_sifter* sifter, const uint64_t** at
   }
   const uint64_t absent =
       ss_filter(&sifter->data, &sifter->code, batch, sifter->sizes, sifter->last, &sifter->lists);
-  const uint64_t count = ss_merge(batch, &sifter->lists, &sifter->kept);
+  const uint64_t count = ss_merge(batch, &sifter->lists, &sifter->marks, &sifter->kept);
   const uint64_t words = SS_SIFTED_HEAD + count + (count + 1) / 2;
   if (words > (uint64_t)(*at - run)) return 0;
   struct ss_sifted* const record = (struct ss_sifted*)to;

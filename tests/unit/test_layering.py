@@ -23,14 +23,25 @@ FORBIDDEN = {
 # A room of the engine, and the rooms whose headers it may include besides its own.
 ENGINE = {
     "base": set(),
+    "sieve": set(),
     "stream": {"base"},
     "code": {"base"},
     "symbols": {"base"},
     "types": {"base", "code", "symbols"},
-    "machine": {"base"},
+    "machine": {"base", "sieve"},
     "probes": {"base", "machine"},
     "target": {"base", "stream", "symbols"},
-    "session": {"base", "stream", "symbols", "machine", "probes", "target", "code", "types"},
+    "session": {
+        "base",
+        "sieve",
+        "stream",
+        "symbols",
+        "machine",
+        "probes",
+        "target",
+        "code",
+        "types",
+    },
 }
 
 
