@@ -70,7 +70,7 @@ struct ss_sifter {
   uint64_t last[SS_FIRST_FETCH];
 };
 
-#define SS_MIN_RUN 64 /* words; fewer are handed on as they are */
+#define SS_MIN_RUN 256 /* words; fewer are handed on as they are */
 #define SS_SIFTED_HEAD (sizeof(struct ss_sifted) / 8 + 1)
 
 SS_SIEVE void ss_copy(void* to, const void* from, uint64_t bytes) {
