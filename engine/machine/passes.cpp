@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "machine/policies/lru_x86.h"
+#include "machine/split.h"
 
 namespace stallscope::machine {
 namespace {
@@ -251,14 +252,7 @@ void Passes::enter_first(Batch& batch, Stage& stage, ss_list& list) {
 }
 
 const Outcomes& Passes::go_on(Missed& missed) {
-  std::uint32_t lines = 0, pages = 0;
-  for (std::uint32_t i = 0; i < missed.count; ++i) {
-    const std::uint32_t what = missed.what[i];
-    lines_[lines] = ss_entry(i, (what & Missed::kLines) != 0);
-    lines += what & Missed::kLine;
-    pages_[pages] = ss_entry(i, (what & Missed::kPages) != 0);
-    pages += what >> 1 & 1;
-  }
+  const auto [lines, pages] = split(missed.what, missed.count, lines_.data(), pages_.data());
   std::fill_n(outcomes_->caches, missed.count, Outcome{0});
   std::fill_n(outcomes_->tlbs, missed.count, Outcome{0});
   go_on_path(missed, caches_, lines_, lines, outcomes_->caches, 1);

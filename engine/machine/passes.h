@@ -20,6 +20,7 @@
 #include "machine/batch.h"
 #include "machine/gate.h"
 #include "machine/machine.h"
+#include "machine/split.h"
 
 namespace stallscope::machine {
 
@@ -98,7 +99,8 @@ class Passes {
   Entry data_, code_;
   std::vector<Stage> caches_, tlbs_;  // behind the first
   // Of go_on(): what is on its way through them.
-  std::vector<std::uint32_t> lines_ = std::vector<std::uint32_t>(Missed::kRoom), pages_ = lines_;
+  std::vector<std::uint32_t> lines_ = std::vector<std::uint32_t>(Missed::kRoom + kSplitSlack),
+                             pages_ = lines_;
   std::unique_ptr<Outcomes> outcomes_ = std::make_unique<Outcomes>();
   std::uint32_t watched_;
   std::uint32_t depths_;  // at which caches can serve an access, memory included

@@ -172,41 +172,41 @@ Status Quick::on_sifted(const ss_sifted& sifted, std::string_view kept) {
 bool Quick::unpack(std::string_view kept, std::uint32_t count) {
   const auto* const addresses = reinterpret_cast<const std::uint64_t*>(kept.data());
   const auto* const operations = reinterpret_cast<const std::uint32_t*>(addresses + count);
+  std::uint8_t* const what = batch_.marks.of;  // free until something was missed
+  const auto known = static_cast<std::uint32_t>(sizes_.size());
   ss_lists& lists = batch_.lists;
-  const std::uint32_t known = static_cast<std::uint32_t>(sizes_.size());
-  std::uint32_t data = 0, fetches = 0, lines = 0, pages = 0, code_lines = 0, code_pages = 0;
-  for (std::uint32_t i = 0; i < count; ++i) {
-    const std::uint32_t operation = operations[i] & SS_KEPT_OPERATION;
-    const std::uint32_t what = operations[i] >> SS_KEPT_SHIFT;
-    if (operation == SS_KEPT_FETCH) [[unlikely]] {
-      if (fetches == SS_FIRST_FETCH) return false;
-      const std::uint32_t index = SS_FIRST_FETCH + fetches;
-      gathered_.addresses[index] = addresses[i];
-      gathered_.before[fetches++] = data;
-      lists.code_lines.entries[code_lines] = lists.code_pages.entries[code_pages] =
-          ss_entry(index, false);
-      code_lines += what & SS_MARK_LINE;
-      code_pages += what >> 1 & 1;
-      continue;
+  lists.code_lines.count = lists.code_pages.count = 0;
+  std::uint32_t data = 0, fetches = 0;
+  for (std::uint32_t done = 0;; ++done) {
+    // Data in a row, which nearly all is.
+    const std::uint32_t room = std::min<std::uint32_t>(count - done, SS_FIRST_FETCH - data);
+    std::uint32_t row = 0;
+    for (; row < room && (operations[done + row] & SS_KEPT_OPERATION) < known; ++row) {
+      gathered_.operations[data + row] = operations[done + row] & SS_KEPT_OPERATION;
+      what[data + row] = static_cast<std::uint8_t>(operations[done + row] >> SS_KEPT_SHIFT);
     }
-    if (operation >= known || data == SS_FIRST_FETCH) [[unlikely]]
-      return false;
-    gathered_.addresses[data] = addresses[i];
-    gathered_.operations[data] = operation;
-    if (what & (SS_MARK_LINES | SS_MARK_PAGES)) [[unlikely]]
-      batch_.last[data] = machine::last_byte(addresses[i], sizes_[operation]);
-    lists.lines.entries[lines] = ss_entry(data, (what & SS_MARK_LINES) != 0);
-    lists.pages.entries[pages] = ss_entry(data, (what & SS_MARK_PAGES) != 0);
-    lines += what & SS_MARK_LINE;
-    pages += what >> 1 & 1;
-    ++data;
+    std::copy_n(addresses + done, row, gathered_.addresses + data);
+    data += row;
+    done += row;
+    if (done == count) break;
+    const std::uint32_t fetch = operations[done];
+    if ((fetch & SS_KEPT_OPERATION) != SS_KEPT_FETCH || fetches == SS_FIRST_FETCH) return false;
+    const std::uint32_t index = SS_FIRST_FETCH + fetches;
+    gathered_.addresses[index] = addresses[done];
+    gathered_.before[fetches++] = data;
+    for (auto [list, mark] :
+         {std::pair(&lists.code_lines, SS_MARK_LINE), std::pair(&lists.code_pages, SS_MARK_PAGE)})
+      if (fetch >> SS_KEPT_SHIFT & mark) list->entries[list->count++] = ss_entry(index, false);
   }
+  for (std::uint32_t i = 0; i < data; ++i)
+    if (what[i] & (SS_MARK_LINES | SS_MARK_PAGES)) [[unlikely]]
+      batch_.last[i] = machine::last_byte(gathered_.addresses[i], sizes_[gathered_.operations[i]]);
   gathered_.data = data;
   gathered_.fetches = fetches;
-  lists.lines.count = lines;
-  lists.pages.count = pages;
-  lists.code_lines.count = code_lines;
-  lists.code_pages.count = code_pages;
+  const machine::Split lengths =
+      machine::split(what, data, lists.lines.entries, lists.pages.entries);
+  lists.lines.count = lengths.lines;
+  lists.pages.count = lengths.pages;
   return true;
 }
 

@@ -75,7 +75,7 @@ struct ss_batch {
 /* In lists of accesses: an index times two, plus one where the access goes to several lines. */
 struct ss_list {
   uint32_t count;
-  uint32_t entries[SS_FIRST_FETCH + 1];
+  uint32_t entries[SS_FIRST_FETCH + 16]; /* some may be written behind the last */
 };
 SS_SIEVE uint32_t ss_entry(uint64_t index, int several) { return (uint32_t)index << 1 | several; }
 
