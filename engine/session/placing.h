@@ -22,7 +22,8 @@ class Placing {
   static bool concerns(unsigned tag);
 
  private:
-  void place_mapping(std::uint64_t address, const target::Target& target, probes::Buckets& buckets);
+  void place_mapping(std::uint64_t address, std::uint64_t size, const target::Target& target,
+                     probes::Buckets& buckets);
   void place_variables(const target::Module& module, probes::Buckets& buckets);
 
   symbols::SymbolCache& symbols_;
