@@ -86,16 +86,9 @@ void ss_sift_define(const struct ss_block_shape* shape) {
   for (UInt i = 0; i < shape->exits; i++) {
     const struct ss_exit* exit = &shape->exit[i];
     const UInt at = lines.count - SS_FETCHES_AT_ONCE, count = add_lines(shape, exit->instructions);
-    const uint64_t* own = (const uint64_t*)lines.items + at;
-    const Bool large = exit->operations > SS_MOST_AT_ONCE || count > SS_FETCHES_AT_ONCE;
     *(struct ss_sieve_exit*)more(&exits, 1, sizeof(struct ss_sieve_exit)) =
-        (struct ss_sieve_exit){.first_line = count ? own[0] : SS_NOTHING,
-                               .last_line = count ? own[count - 1] : SS_NO_LINE,
-                               .first_operation = first_operation,
-                               .lines_at = at,
-                               .length = large ? SS_LARGE : exit->operations + 1,
-                               .lines = count,
-                               .instructions = exit->instructions};
+        ss_sieve_exit_of((const uint64_t*)lines.items + at, count, at, first_operation,
+                         exit->operations, exit->instructions);
   }
   for (UInt i = 0; i < shape->operations; i++) {
     const struct ss_operation* one = &shape->operation[i];

@@ -71,15 +71,9 @@ void Quick::learn_exits() {
   for (std::size_t number = exits_.size(); number < code_.exits.size(); ++number) {
     const stream::Exit& exit = code_.exits[number];
     const auto lines = lines_.of(static_cast<std::uint32_t>(number));
-    const bool large = exit.operations > SS_MOST_AT_ONCE || lines.size() > SS_FETCHES_AT_ONCE;
-    exits_.push_back({.first_line = lines.empty() ? SS_NOTHING : lines.front(),
-                      .last_line = lines.empty() ? SS_NO_LINE : lines.back(),
-                      .first_operation = exit.first_operation,
-                      .lines_at = lines_.first_of(static_cast<std::uint32_t>(number)),
-                      .length = large ? std::uint16_t{SS_LARGE}
-                                      : static_cast<std::uint16_t>(exit.operations + 1),
-                      .lines = static_cast<std::uint16_t>(lines.size()),
-                      .instructions = exit.instructions});
+    exits_.push_back(ss_sieve_exit_of(lines.data(), lines.size(),
+                                      lines_.first_of(static_cast<std::uint32_t>(number)),
+                                      exit.first_operation, exit.operations, exit.instructions));
   }
   spans_.resize(spans_.size() - std::min(spans_.size(), kSpansMore));
   for (std::size_t i = spans_.size(); i < code_.operations.size(); ++i) {

@@ -34,6 +34,12 @@ SS_SIEVE void ss_gate_forget(const struct ss_gate* gate) {
   for (uint64_t i = 0; i <= gate->page_mask; i++) gate->pages[i] = ~0ULL;
 }
 
+#define SS_BATCH_ROOM 2048   /* data accesses, and as many fetches */
+#define SS_MOST_AT_ONCE 128  /* data accesses that are added at once */
+#define SS_FETCHES_AT_ONCE 4 /* and fetches */
+#define SS_FIRST_FETCH (SS_BATCH_ROOM + 2 * SS_MOST_AT_ONCE)
+#define SS_BATCH_ALL (2 * SS_FIRST_FETCH)
+
 /* One way out of a block. */
 struct ss_sieve_exit {
   uint64_t first_line, last_line; /* of code; SS_NOTHING and SS_NO_LINE where none are fetched */
@@ -47,6 +53,21 @@ struct ss_sieve_exit {
 #define SS_NO_LINE (~0ULL)
 #define SS_NOTHING (~1ULL) /* a line that is never the last */
 
+/* `lines` are the exit's own, and `lines_at` their place among all. */
+SS_SIEVE struct ss_sieve_exit ss_sieve_exit_of(const uint64_t* lines, uint64_t count,
+                                               uint32_t lines_at, uint32_t first_operation,
+                                               uint32_t operations, uint32_t instructions) {
+  const int large = operations > SS_MOST_AT_ONCE || count > SS_FETCHES_AT_ONCE;
+  const struct ss_sieve_exit exit = {count ? lines[0] : SS_NOTHING,
+                                     count ? lines[count - 1] : SS_NO_LINE,
+                                     first_operation,
+                                     lines_at,
+                                     (uint16_t)(large ? SS_LARGE : operations + 1),
+                                     (uint16_t)count,
+                                     instructions};
+  return exit;
+}
+
 /* What is known of the code, and what went through so far. */
 struct ss_sieve {
   const struct ss_sieve_exit* exits;
@@ -56,12 +77,6 @@ struct ss_sieve {
   uint64_t last_line;    /* of code, that was fetched last */
   uint64_t instructions;
 };
-
-#define SS_BATCH_ROOM 2048   /* data accesses, and as many fetches */
-#define SS_MOST_AT_ONCE 128  /* data accesses that are added at once */
-#define SS_FETCHES_AT_ONCE 4 /* and fetches */
-#define SS_FIRST_FETCH (SS_BATCH_ROOM + 2 * SS_MOST_AT_ONCE)
-#define SS_BATCH_ALL (2 * SS_FIRST_FETCH)
 
 /* Arrays by access: data first, fetches from SS_FIRST_FETCH on. */
 struct ss_batch {
@@ -205,7 +220,17 @@ static __attribute__((noinline, unused)) uint64_t ss_filter_wide(const struct ss
   return last;
 }
 
-/* Fetches, whose indices end before `end`. `line_bits` and `page_bits` are the gate's, and given
+/* Lists an access at this place if its set saw another line (or page) last: 1, else 0. */
+SS_SIEVE uint64_t ss_list_new(uint64_t* seen, uint64_t mask, uint64_t number, uint64_t index,
+                              struct ss_list* list, uint64_t at) {
+  uint64_t* const last = seen + (number & mask);
+  const uint64_t is_new = *last != number;
+  list->entries[at] = ss_entry(index, 0);
+  *last = number;
+  return is_new;
+}
+
+/* Fetches. `line_bits` and `page_bits` are the gate's, and given
    apart because they are mostly constants. */
 SS_SIEVE void ss_filter_code(const struct ss_gate* gate, uint32_t line_bits, uint32_t page_bits,
                              const struct ss_batch* batch, struct ss_list* line_list,
@@ -215,15 +240,9 @@ SS_SIEVE void ss_filter_code(const struct ss_gate* gate, uint32_t line_bits, uin
   const uint64_t end = SS_FIRST_FETCH + batch->fetches;
   uint64_t line_count = 0, page_count = 0;
   for (uint64_t i = SS_FIRST_FETCH; i < end; i++) {
-    const uint64_t line = batch->addresses[i] >> line_bits, page = batch->addresses[i] >> page_bits;
-    uint64_t *const seen = lines + (line & line_mask), *const page_seen =
-                                                           pages + (page & page_mask);
-    line_list->entries[line_count] = ss_entry(i, 0);
-    page_list->entries[page_count] = ss_entry(i, 0);
-    line_count += *seen != line;
-    page_count += *page_seen != page;
-    *seen = line;
-    *page_seen = page;
+    const uint64_t address = batch->addresses[i];
+    line_count += ss_list_new(lines, line_mask, address >> line_bits, i, line_list, line_count);
+    page_count += ss_list_new(pages, page_mask, address >> page_bits, i, page_list, page_count);
   }
   line_list->count = (uint32_t)line_count;
   page_list->count = (uint32_t)page_count;
@@ -253,15 +272,8 @@ SS_SIEVE uint64_t ss_filter_data(const struct ss_gate* gate, uint32_t line_bits,
       page_count = page_list->count;
       continue;
     }
-    const uint64_t line = address >> line_bits, page = address >> page_bits;
-    uint64_t *const seen = lines + (line & line_mask), *const page_seen =
-                                                           pages + (page & page_mask);
-    line_list->entries[line_count] = ss_entry(i, 0);
-    page_list->entries[page_count] = ss_entry(i, 0);
-    line_count += *seen != line;
-    page_count += *page_seen != page;
-    *seen = line;
-    *page_seen = page;
+    line_count += ss_list_new(lines, line_mask, address >> line_bits, i, line_list, line_count);
+    page_count += ss_list_new(pages, page_mask, address >> page_bits, i, page_list, page_count);
   }
   line_list->count = (uint32_t)line_count;
   page_list->count = (uint32_t)page_count;

@@ -183,12 +183,9 @@ class Sifting {
     for (std::uint32_t i = 0; i < code_.exits.size(); ++i) {
       const auto own = lines.of(i);
       const stream::Exit& exit = code_.exits[i];
-      const bool large = exit.operations > SS_MOST_AT_ONCE || own.size() > SS_FETCHES_AT_ONCE;
-      exits_.push_back({own.empty() ? SS_NOTHING : own.front(),
-                        own.empty() ? SS_NO_LINE : own.back(), exit.first_operation,
-                        static_cast<std::uint32_t>(lines_.size()),
-                        static_cast<std::uint16_t>(large ? SS_LARGE : exit.operations + 1),
-                        static_cast<std::uint16_t>(own.size()), exit.instructions});
+      exits_.push_back(ss_sieve_exit_of(own.data(), own.size(),
+                                        static_cast<std::uint32_t>(lines_.size()),
+                                        exit.first_operation, exit.operations, exit.instructions));
       lines_.insert(lines_.end(), own.begin(), own.end());
     }
     for (const stream::Operation& operation : code_.operations) {
