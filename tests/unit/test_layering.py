@@ -25,6 +25,7 @@ ENGINE = {
     "base": set(),
     "sieve": set(),
     "stream": {"base"},
+    "sources": {"base", "stream"},
     "code": {"base"},
     "symbols": {"base"},
     "types": {"base", "code", "symbols"},
