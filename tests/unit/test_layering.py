@@ -32,6 +32,7 @@ ENGINE = {
     "machine": {"base", "sieve"},
     "probes": {"base", "machine"},
     "target": {"base", "stream", "symbols"},
+    "stack": {"base"},
     "session": {
         "base",
         "sieve",

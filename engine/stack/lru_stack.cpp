@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "stack/lru_stack.h"
+
+#include <algorithm>
+
+namespace stallscope::stack {
+namespace {
+
+constexpr std::uint64_t kMostPages = std::uint64_t{1} << 29;
+// The table's entry is asked for this many references ahead, its bits this many.
+constexpr std::size_t kTableAhead = 24, kBitsAhead = 10;
+
+struct Tables {
+  PageTable& table;
+  RecencyBits& bits;
+  LargeArray<std::uint32_t>& counts;
+};
+
+struct Nowhere {
+  STALLSCOPE_INLINE void operator()(std::size_t, std::uint32_t) const {}
+};
+struct Column {
+  std::uint32_t* to;
+  STALLSCOPE_INLINE void operator()(std::size_t i, std::uint32_t distance) const {
+    to[i] = distance;
+  }
+};
+
+// Appends from `from` on, until the end or until there is no room for a new moment or distance.
+// Returns how far it got.
+template <typename Sink>
+STALLSCOPE_INLINE std::size_t run(Tables t, std::span<const std::uint64_t> pages, std::size_t from,
+                                  Sink sink) {
+  const std::uint64_t* const page = pages.data();
+  std::uint32_t* const counts = t.counts.data();
+  const std::uint64_t room = t.counts.size();
+  const std::size_t n = pages.size();
+  for (std::size_t i = from; i < n; ++i) {
+    if (t.bits.full() || t.table.size() == room) [[unlikely]]
+      return i;
+    if (i + kTableAhead < n) {
+      t.table.prefetch(page[i + kTableAhead]);
+      if (const std::uint32_t moment = t.table.peek(page[i + kBitsAhead])) t.bits.prefetch(moment);
+    }
+    PageTable::Entry* const entry = t.table.find_or_add(page[i]);
+    if (entry->value == 0) [[unlikely]] {
+      entry->value = t.bits.set_next();
+      sink(i, kCold);
+      continue;
+    }
+    const std::uint32_t distance = t.bits.after(entry->value);
+    if (distance != 0) {
+      t.bits.clear(entry->value);
+      entry->value = t.bits.set_next();
+    }
+    ++counts[distance];
+    sink(i, distance);
+  }
+  return n;
+}
+
+#if defined(__x86_64__)
+template <typename Sink>
+[[gnu::target("avx512f,avx512bw,avx512vl,avx512dq,bmi,bmi2,popcnt")]] std::size_t run_avx512(
+    Tables t, std::span<const std::uint64_t> pages, std::size_t from, Sink sink) {
+  return run(t, pages, from, sink);
+}
+template <typename Sink>
+[[gnu::target("avx2,bmi,bmi2,popcnt")]] std::size_t run_avx2(Tables t,
+                                                             std::span<const std::uint64_t> pages,
+                                                             std::size_t from, Sink sink) {
+  return run(t, pages, from, sink);
+}
+#endif
+template <typename Sink>
+std::size_t run_plain(Tables t, std::span<const std::uint64_t> pages, std::size_t from, Sink sink) {
+  return run(t, pages, from, sink);
+}
+
+template <typename Sink>
+auto best_run() {
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
+      __builtin_cpu_supports("avx512dq"))
+    return run_avx512<Sink>;
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi2")) return run_avx2<Sink>;
+#endif
+  return run_plain<Sink>;
+}
+
+}  // namespace
+
+std::vector<std::uint64_t> curve_of(std::span<const std::uint64_t> distances, std::uint64_t cold) {
+  std::vector<std::uint64_t> misses(distances.size() + 1);
+  std::uint64_t sum = cold;
+  for (std::size_t size = distances.size() + 1; size-- > 0;) {
+    if (size < distances.size()) sum += distances[size];
+    misses[size] = sum;
+  }
+  return misses;
+}
+
+template <typename Sink>
+Status LruStack::append_to(std::span<const std::uint64_t> pages, Sink sink) {
+  static const auto run_best = best_run<Sink>();
+  if (table_.size() + pages.size() > kMostPages && table_.size() > kMostPages / 2)
+    return Error{
+        "too many pages for an LRU stack",
+        "it holds " + std::to_string(table_.size()) + " of at most " + std::to_string(kMostPages),
+        "use a sampled curve or larger pages"};
+  constexpr std::size_t kPiece = std::size_t{1} << 30;  // so that counts_ cannot overflow
+  for (std::size_t start = 0; start < pages.size(); start += kPiece) {
+    const auto piece = pages.subspan(start, std::min(kPiece, pages.size() - start));
+    if ((unfolded_ += piece.size()) > UINT32_MAX) fold();
+    const std::uint64_t before = table_.size();
+    for (std::size_t i = 0; i < piece.size();) {
+      if (bits_.full()) renumber();
+      if (table_.size() == counts_.size()) make_room();
+      i = run_best({table_, bits_, counts_}, piece, i, sink);
+    }
+    epoch_.references += piece.size();
+    epoch_.cold += table_.size() - before;
+    if constexpr (std::is_same_v<Sink, Column>) sink.to += piece.size();
+  }
+  return Done{};
+}
+
+Status LruStack::append(std::span<const std::uint64_t> pages) {
+  return append_to(pages, Nowhere{});
+}
+
+Status LruStack::append(std::span<const std::uint64_t> pages, std::uint32_t* distances) {
+  return append_to(pages, Column{distances});
+}
+
+void LruStack::renumber() {
+  for (PageTable::Entry& entry : table_.entries())
+    if (entry.value != 0) entry.value = bits_.renumbered(entry.value);
+  bits_.renumber();
+}
+
+void LruStack::make_room() {
+  LargeArray<std::uint32_t> larger(counts_.size() * 2);
+  std::copy(counts_.begin(), counts_.end(), larger.begin());
+  counts_ = std::move(larger);
+}
+
+void LruStack::fold() {
+  epoch_counts_.resize(std::max<std::size_t>(epoch_counts_.size(), distinct()));
+  for (std::size_t i = 0; i < epoch_counts_.size(); ++i) epoch_counts_[i] += counts_[i];
+  std::fill(counts_.begin(), counts_.end(), 0);
+  unfolded_ = 0;
+}
+
+std::vector<std::uint64_t> LruStack::epoch_counts() const {
+  std::vector<std::uint64_t> counts(counts_.begin(), counts_.begin() + distinct());
+  for (std::size_t i = 0; i < epoch_counts_.size(); ++i) counts[i] += epoch_counts_[i];
+  return counts;
+}
+
+std::uint64_t LruStack::bytes() const {
+  return table_.bytes() + bits_.bytes() + counts_.size() * 4 +
+         (epoch_counts_.capacity() + total_counts_.capacity()) * 8;
+}
+
+std::vector<std::uint64_t> LruStack::curve() const {
+  std::vector<std::uint64_t> counts = epoch_counts();
+  for (std::size_t i = 0; i < total_counts_.size(); ++i) counts[i] += total_counts_[i];
+  return curve_of(counts, total_.cold + epoch_.cold);
+}
+
+std::vector<std::uint64_t> LruStack::epoch_curve() const {
+  return curve_of(epoch_counts(), epoch_.cold);
+}
+
+void LruStack::end_epoch() {
+  const std::vector<std::uint64_t> counts = epoch_counts();
+  Ended ended{{}, epoch_, distinct()};
+  total_counts_.resize(counts.size());
+  for (std::size_t i = 0; i < counts.size(); ++i) {
+    if (counts[i] == 0) continue;
+    total_counts_[i] += counts[i];
+    if (history_ > 0) ended.distances.emplace_back(static_cast<std::uint32_t>(i), counts[i]);
+  }
+  std::fill(counts_.begin(), counts_.end(), 0);
+  epoch_counts_ = {};
+  unfolded_ = 0;
+  total_.references += epoch_.references;
+  total_.cold += epoch_.cold;
+  epoch_ = {};
+  ++epochs_;
+  if (history_ == 0) return;
+  if (ended_.size() == history_) ended_.pop_front();
+  ended_.push_back(std::move(ended));
+}
+
+Result<std::vector<std::uint64_t>> LruStack::ended_curve(std::uint64_t back) const {
+  if (back >= ended_.size())
+    return Error{
+        "there is no epoch " + std::to_string(back) + " back",
+        std::to_string(ended_.size()) + " are kept of " + std::to_string(epochs_) + " that ended",
+        "keep a longer history, or ask for a later epoch"};
+  const Ended& ended = ended_[ended_.size() - 1 - back];
+  std::vector<std::uint64_t> counts(ended.pages);
+  for (const auto& [distance, count] : ended.distances) counts[distance] = count;
+  return curve_of(counts, ended.totals.cold);
+}
+
+std::vector<std::uint64_t> LruStack::pages() const {
+  std::vector<std::uint64_t> order(distinct());
+  for (const PageTable::Entry& entry : table_.entries())
+    if (entry.value != 0) order[bits_.after(entry.value)] = entry.page;
+  return order;
+}
+
+}  // namespace stallscope::stack

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which moments are the latest access of some page: a bit for each moment, and over the bits three
+// levels of running counts, so that the pages accessed after a moment are counted in constant time.
+// Time only moves forward: a moment is taken by set_next, given up by clear. When `full`, the owner
+// renumbers: it asks renumbered(old) for each of its moments, then calls renumber().
+//
+// A count is of the bits before its place within its own level's span:
+//   words   64 bits    one 16-bit count each, 32 to a row of 64 bytes
+//   rows    2,048      one 16-bit count each, 32 to a row
+//   spans   65,536     one 32-bit count each, 16 to a row
+//   areas   1,048,576  one 32-bit count each
+// Counts of places that time has not reached yet are wrong and are set when it gets there; so a
+// clear may always update whole rows, which is one or two vector instructions.
+#pragma once
+
+#include <algorithm>
+#include <bit>
+#include <cstdint>
+#include <vector>
+
+#include "stack/page_table.h"
+
+namespace stallscope::stack {
+
+#define STALLSCOPE_INLINE [[gnu::always_inline]] inline
+
+class RecencyBits {
+ public:
+  explicit RecencyBits(std::uint32_t moments) { allocate(moments); }
+
+  std::uint32_t live() const { return live_; }
+  bool full() const { return next_ == end_; }
+  std::uint64_t bytes() const {
+    return words_.size() * 8 + (in_row_.size() + in_span_.size()) * 2 + in_area_.size() * 4 +
+           areas_.size() * 4;
+  }
+
+  // Takes the next moment; not when full. Moments start at 1.
+  STALLSCOPE_INLINE std::uint32_t set_next() {
+    const std::uint32_t moment = next_++;
+    if (moment % 64 == 0) enter_word(moment / 64);
+    words_[moment / 64] |= std::uint64_t{1} << (moment % 64);
+    ++live_;
+    return moment;
+  }
+  // Pages whose latest access is after `moment`.
+  STALLSCOPE_INLINE std::uint32_t after(std::uint32_t moment) const { return live_ - upto(moment); }
+  STALLSCOPE_INLINE void clear(std::uint32_t moment) {
+    words_[moment / 64] &= ~(std::uint64_t{1} << (moment % 64));
+    decrement_after<kRow>(&in_row_[moment / kRowBits * kRow], moment / 64 % kRow);
+    decrement_after<kRow>(&in_span_[moment / kSpanBits * kRow], moment / kRowBits % kRow);
+    decrement_after<kSpans>(&in_area_[moment / kAreaBits * kSpans], moment / kSpanBits % kSpans);
+    for (std::uint32_t i = moment / kAreaBits + 1, n = next_ / kAreaBits; i <= n; ++i) --areas_[i];
+    --live_;
+  }
+  STALLSCOPE_INLINE void prefetch(std::uint32_t moment) const {
+    __builtin_prefetch(&words_[moment / 64], 1);
+    __builtin_prefetch(&in_row_[moment / kRowBits * kRow], 1);
+  }
+
+  // The moment that a live one becomes: its place among the live ones.
+  std::uint32_t renumbered(std::uint32_t moment) const { return upto(moment); }
+  // Moments 1 to live() are set again, all others are to come; there are then at least four times
+  // as many as live ones.
+  void renumber();
+
+ private:
+  static constexpr std::uint32_t kRow = 32, kSpans = 16;
+  static constexpr std::uint32_t kRowBits = 64 * kRow, kSpanBits = kRowBits * kRow,
+                                 kAreaBits = kSpanBits * kSpans;
+
+  // The bits up to `moment` and with it.
+  STALLSCOPE_INLINE std::uint32_t upto(std::uint32_t moment) const {
+    const std::uint64_t below = words_[moment / 64] << (63 - moment % 64);
+    return areas_[moment / kAreaBits] + in_area_[moment / kSpanBits] + in_span_[moment / kRowBits] +
+           in_row_[moment / 64] + static_cast<std::uint32_t>(std::popcount(below));
+  }
+  // Without branches: the mask is a window of zeros, then ones.
+  template <std::uint32_t kSize, typename Count>
+  STALLSCOPE_INLINE static void decrement_after(Count* row, std::uint32_t place) {
+    const Count* mask = kAfter<Count> + (kRow - 1 - place);
+    for (std::uint32_t i = 0; i < kSize; ++i) row[i] = static_cast<Count>(row[i] - mask[i]);
+  }
+  template <typename Count>
+  struct After {
+    Count mask[2 * kRow] = {};
+    constexpr After() { std::fill(mask + kRow, mask + 2 * kRow, Count{1}); }
+    constexpr const Count* operator+(std::uint32_t i) const { return mask + i; }
+  };
+  template <typename Count>
+  static constexpr After<Count> kAfter{};
+
+  void allocate(std::uint32_t moments);
+  void enter_word(std::uint32_t word);
+
+  LargeArray<std::uint64_t> words_;
+  LargeArray<std::uint16_t> in_row_, in_span_;
+  LargeArray<std::uint32_t> in_area_, areas_;
+  std::uint32_t next_ = 1, end_ = 0, live_ = 0;
+};
+
+}  // namespace stallscope::stack
