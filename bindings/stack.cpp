@@ -4,6 +4,7 @@
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/unique_ptr.h>
+#include <nanobind/stl/vector.h>
 
 #include <memory>
 #include <span>
@@ -11,8 +12,11 @@
 
 #include "bindings.h"
 #include "columns.h"
+#include "stack/group_stack.h"
 #include "stack/lru_stack.h"
+#include "stack/mru_stack.h"
 #include "stack/replacement.h"
+#include "stack/sampled_stack.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -52,29 +56,98 @@ nb::object distances(LruStack& stack, const Pages& pages) {
   return array_of(std::move(column));
 }
 
-void bind_lru_stack(nb::module_& m) {
-  nb::class_<LruStack>(m, "LruStack", "The LRU stack over every page ever seen, and its curve.")
+// What all stacks with counts of distances have.
+template <typename Stack>
+nb::class_<Stack> bind_counted(nb::module_& m, const char* name, const char* doc) {
+  return nb::class_<Stack>(m, name, doc)
       .def(nb::init<std::uint32_t>(), "history"_a = 16)
       .def("append",
-           [](LruStack& stack, const Pages& pages) {
+           [](Stack& stack, const Pages& pages) {
              unwrap(without_gil([&] { return stack.append(span_of(pages)); }));
            })
-      .def("distances", &distances, "Appends, and says each reference's reuse distance.")
-      .def("curve", [](const LruStack& stack) { return array_of(stack.curve()); })
-      .def("epoch_curve", [](const LruStack& stack) { return array_of(stack.epoch_curve()); })
+      .def("curve", [](const Stack& stack) { return array_of(stack.counts().curve()); })
+      .def("epoch_curve", [](const Stack& stack) { return array_of(stack.counts().epoch_curve()); })
       .def(
           "ended_curve",
-          [](const LruStack& stack, std::uint64_t back) {
-            return array_of(unwrap(stack.ended_curve(back)));
+          [](const Stack& stack, std::uint64_t back) {
+            return array_of(unwrap(stack.counts().ended_curve(back)));
           },
           "back"_a = 0)
-      .def("end_epoch", &LruStack::end_epoch)
-      .def("pages", [](const LruStack& stack) { return array_of(stack.pages()); })
-      .def_prop_ro("references", &LruStack::references)
-      .def_prop_ro("distinct", &LruStack::distinct)
-      .def_prop_ro("bytes", &LruStack::bytes)
-      .def_prop_ro("epochs", &LruStack::epochs)
-      .def_prop_ro("kept", &LruStack::kept);
+      .def("end_epoch", &Stack::end_epoch)
+      .def_prop_ro("references", [](const Stack& stack) { return stack.counts().references(); })
+      .def_prop_ro("epochs", [](const Stack& stack) { return stack.counts().epochs(); })
+      .def_prop_ro("kept", [](const Stack& stack) { return stack.counts().kept(); })
+      .def_prop_ro("distinct", &Stack::distinct)
+      .def_prop_ro("bytes", &Stack::bytes);
+}
+
+void bind_stacks(nb::module_& m) {
+  bind_counted<LruStack>(m, "LruStack", "The LRU stack over every page ever seen, and its curve.")
+      .def("distances", &distances, "Appends, and says each reference's reuse distance.")
+      .def("pages", [](const LruStack& stack) { return array_of(stack.pages()); });
+  bind_counted<stack::MruStack>(m, "MruStack", "MRU's own priority stack, and its curve.");
+  bind_counted<stack::ReversedRank>(m, "ReversedRank",
+                                    "Distances from the LRU stack's bottom, once taken for MRU.");
+}
+
+void bind_group_stack(nb::module_& m) {
+  using stack::GroupStack;
+  nb::class_<GroupStack>(m, "GroupStack", "The LRU stack in groups: the curve where they meet.")
+      .def("append",
+           [](GroupStack& stack, const Pages& pages) {
+             unwrap(without_gil([&] { return stack.append(span_of(pages)); }));
+           })
+      .def("misses", [](const GroupStack& stack) { return array_of(stack.misses()); })
+      .def("set_boundaries",
+           [](GroupStack& stack, std::vector<std::uint64_t> boundaries) {
+             unwrap(stack.set_boundaries(std::move(boundaries)));
+           })
+      .def("end_epoch", &GroupStack::end_epoch)
+      .def_prop_ro("boundaries", &GroupStack::boundaries)
+      .def_prop_ro("references", &GroupStack::references)
+      .def_prop_ro("moves", &GroupStack::moves)
+      .def_prop_ro("distinct", &GroupStack::distinct)
+      .def_prop_ro("bytes", &GroupStack::bytes);
+  m.def("groups_at", [](std::vector<std::uint64_t> boundaries) {
+    return unwrap(GroupStack::make(std::move(boundaries)));
+  });
+  m.def(
+      "groups_around",
+      [](std::uint64_t memory, std::uint64_t group) {
+        return unwrap(GroupStack::around(memory, group));
+      },
+      "memory"_a, "group"_a);
+  m.def(
+      "groups_of",
+      [](std::uint64_t group, std::uint64_t most) {
+        return unwrap(GroupStack::every(group, most));
+      },
+      "group"_a, "most"_a);
+}
+
+nb::tuple sampled_curve(const stack::SampledStack& stack) {
+  stack::SampledStack::Curve curve = stack.curve();
+  return nb::make_tuple(curve.step, array_of(std::move(curve.misses)));
+}
+
+void bind_sampled_stack(nb::module_& m) {
+  using stack::SampledStack;
+  nb::class_<SampledStack>(m, "SampledStack", "The LRU curve from a sample of the pages (SHARDS).")
+      .def("append", [](SampledStack& stack,
+                        const Pages& pages) { without_gil([&] { stack.append(span_of(pages)); }); })
+      .def("curve", &sampled_curve, "(step, misses at 0, step, 2 step, ...)")
+      .def_prop_ro("references", &SampledStack::references)
+      .def_prop_ro("sampled", &SampledStack::sampled)
+      .def_prop_ro("pages", &SampledStack::pages)
+      .def_prop_ro("rate", &SampledStack::rate)
+      .def_prop_ro("distinct", &SampledStack::distinct)
+      .def_prop_ro("bytes", &SampledStack::bytes);
+  m.def(
+      "sampled_stack",
+      [](double rate, std::uint64_t most_pages, std::uint32_t seed) {
+        return unwrap(SampledStack::make(rate, most_pages, seed));
+      },
+      "rate"_a = 0.01, "most_pages"_a = 0, "seed"_a = 1);
 }
 
 void append_references(Replacement& memory, const Pages& pages,
@@ -123,7 +196,9 @@ void bind_replacement(nb::module_& m) {
 }  // namespace
 
 void bind_stack(nb::module_& m) {
-  bind_lru_stack(m);
+  bind_stacks(m);
+  bind_group_stack(m);
+  bind_sampled_stack(m);
   bind_replacement(m);
 }
 

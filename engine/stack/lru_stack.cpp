@@ -2,6 +2,7 @@
 #include "stack/lru_stack.h"
 
 #include <algorithm>
+#include <string>
 
 namespace stallscope::stack {
 namespace {
@@ -13,7 +14,7 @@ constexpr std::size_t kTableAhead = 24, kBitsAhead = 10;
 struct Tables {
   PageTable& table;
   RecencyBits& bits;
-  LargeArray<std::uint32_t>& counts;
+  DistanceCounts& counts;
 };
 
 struct Nowhere {
@@ -32,8 +33,8 @@ template <typename Sink>
 STALLSCOPE_INLINE std::size_t run(Tables t, std::span<const std::uint64_t> pages, std::size_t from,
                                   Sink sink) {
   const std::uint64_t* const page = pages.data();
-  std::uint32_t* const counts = t.counts.data();
-  const std::uint64_t room = t.counts.size();
+  std::uint32_t* const counts = t.counts.counts();
+  const std::uint64_t room = t.counts.room();
   const std::size_t n = pages.size();
   for (std::size_t i = from; i < n; ++i) {
     if (t.bits.full() || t.table.size() == room) [[unlikely]]
@@ -90,16 +91,6 @@ auto best_run() {
 
 }  // namespace
 
-std::vector<std::uint64_t> curve_of(std::span<const std::uint64_t> distances, std::uint64_t cold) {
-  std::vector<std::uint64_t> misses(distances.size() + 1);
-  std::uint64_t sum = cold;
-  for (std::size_t size = distances.size() + 1; size-- > 0;) {
-    if (size < distances.size()) sum += distances[size];
-    misses[size] = sum;
-  }
-  return misses;
-}
-
 template <typename Sink>
 Status LruStack::append_to(std::span<const std::uint64_t> pages, Sink sink) {
   static const auto run_best = best_run<Sink>();
@@ -108,18 +99,17 @@ Status LruStack::append_to(std::span<const std::uint64_t> pages, Sink sink) {
         "too many pages for an LRU stack",
         "it holds " + std::to_string(table_.size()) + " of at most " + std::to_string(kMostPages),
         "use a sampled curve or larger pages"};
-  constexpr std::size_t kPiece = std::size_t{1} << 30;  // so that counts_ cannot overflow
+  constexpr std::size_t kPiece = std::size_t{1} << 30;  // what counts take at a time
   for (std::size_t start = 0; start < pages.size(); start += kPiece) {
     const auto piece = pages.subspan(start, std::min(kPiece, pages.size() - start));
-    if ((unfolded_ += piece.size()) > UINT32_MAX) fold();
     const std::uint64_t before = table_.size();
+    counts_.expect(piece.size(), before + 1);
     for (std::size_t i = 0; i < piece.size();) {
       if (bits_.full()) renumber();
-      if (table_.size() == counts_.size()) make_room();
+      counts_.expect(0, table_.size() + 1);
       i = run_best({table_, bits_, counts_}, piece, i, sink);
     }
-    epoch_.references += piece.size();
-    epoch_.cold += table_.size() - before;
+    counts_.add_totals(piece.size(), table_.size() - before, table_.size());
     if constexpr (std::is_same_v<Sink, Column>) sink.to += piece.size();
   }
   return Done{};
@@ -137,73 +127,6 @@ void LruStack::renumber() {
   for (PageTable::Entry& entry : table_.entries())
     if (entry.value != 0) entry.value = bits_.renumbered(entry.value);
   bits_.renumber();
-}
-
-void LruStack::make_room() {
-  LargeArray<std::uint32_t> larger(counts_.size() * 2);
-  std::copy(counts_.begin(), counts_.end(), larger.begin());
-  counts_ = std::move(larger);
-}
-
-void LruStack::fold() {
-  epoch_counts_.resize(std::max<std::size_t>(epoch_counts_.size(), distinct()));
-  for (std::size_t i = 0; i < epoch_counts_.size(); ++i) epoch_counts_[i] += counts_[i];
-  std::fill(counts_.begin(), counts_.end(), 0);
-  unfolded_ = 0;
-}
-
-std::vector<std::uint64_t> LruStack::epoch_counts() const {
-  std::vector<std::uint64_t> counts(counts_.begin(), counts_.begin() + distinct());
-  for (std::size_t i = 0; i < epoch_counts_.size(); ++i) counts[i] += epoch_counts_[i];
-  return counts;
-}
-
-std::uint64_t LruStack::bytes() const {
-  return table_.bytes() + bits_.bytes() + counts_.size() * 4 +
-         (epoch_counts_.capacity() + total_counts_.capacity()) * 8;
-}
-
-std::vector<std::uint64_t> LruStack::curve() const {
-  std::vector<std::uint64_t> counts = epoch_counts();
-  for (std::size_t i = 0; i < total_counts_.size(); ++i) counts[i] += total_counts_[i];
-  return curve_of(counts, total_.cold + epoch_.cold);
-}
-
-std::vector<std::uint64_t> LruStack::epoch_curve() const {
-  return curve_of(epoch_counts(), epoch_.cold);
-}
-
-void LruStack::end_epoch() {
-  const std::vector<std::uint64_t> counts = epoch_counts();
-  Ended ended{{}, epoch_, distinct()};
-  total_counts_.resize(counts.size());
-  for (std::size_t i = 0; i < counts.size(); ++i) {
-    if (counts[i] == 0) continue;
-    total_counts_[i] += counts[i];
-    if (history_ > 0) ended.distances.emplace_back(static_cast<std::uint32_t>(i), counts[i]);
-  }
-  std::fill(counts_.begin(), counts_.end(), 0);
-  epoch_counts_ = {};
-  unfolded_ = 0;
-  total_.references += epoch_.references;
-  total_.cold += epoch_.cold;
-  epoch_ = {};
-  ++epochs_;
-  if (history_ == 0) return;
-  if (ended_.size() == history_) ended_.pop_front();
-  ended_.push_back(std::move(ended));
-}
-
-Result<std::vector<std::uint64_t>> LruStack::ended_curve(std::uint64_t back) const {
-  if (back >= ended_.size())
-    return Error{
-        "there is no epoch " + std::to_string(back) + " back",
-        std::to_string(ended_.size()) + " are kept of " + std::to_string(epochs_) + " that ended",
-        "keep a longer history, or ask for a later epoch"};
-  const Ended& ended = ended_[ended_.size() - 1 - back];
-  std::vector<std::uint64_t> counts(ended.pages);
-  for (const auto& [distance, count] : ended.distances) counts[distance] = count;
-  return curve_of(counts, ended.totals.cold);
 }
 
 std::vector<std::uint64_t> LruStack::pages() const {

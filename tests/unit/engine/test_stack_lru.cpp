@@ -79,16 +79,16 @@ TEST_CASE("batches of any size give the same curve") {
     REQUIRE(pieces.append({references.data() + i, n}).ok());
     i += n;
   }
-  CHECK(pieces.curve() == whole.curve());
+  CHECK(pieces.counts().curve() == whole.counts().curve());
   CHECK(pieces.pages() == whole.pages());
 }
 
 TEST_CASE("the curve begins with every reference and ends with the first ones") {
   LruStack stack;
   REQUIRE(stack.append(Numbers{1, 2, 3, 1, 2, 3, 3}).ok());
-  CHECK(stack.curve() == Numbers{7, 6, 6, 3});
+  CHECK(stack.counts().curve() == Numbers{7, 6, 6, 3});
   CHECK(stack.pages() == Numbers{3, 2, 1});
-  CHECK(LruStack().curve() == Numbers{0});
+  CHECK(LruStack().counts().curve() == Numbers{0});
 }
 
 TEST_CASE("epochs part the curve and leave the stack alone") {
@@ -96,17 +96,17 @@ TEST_CASE("epochs part the curve and leave the stack alone") {
   REQUIRE(stack.append(Numbers{1, 2, 1}).ok());
   stack.end_epoch();
   REQUIRE(stack.append(Numbers{2, 2, 3}).ok());
-  CHECK(stack.epoch_curve() == Numbers{3, 2, 1, 1});
+  CHECK(stack.counts().epoch_curve() == Numbers{3, 2, 1, 1});
   stack.end_epoch();
-  CHECK(stack.epoch_curve() == Numbers{0, 0, 0, 0});
-  CHECK(stack.curve() == Numbers{6, 5, 3, 3});
-  CHECK(*stack.ended_curve(0) == Numbers{3, 2, 1, 1});
-  CHECK(*stack.ended_curve(1) == Numbers{3, 3, 2});
+  CHECK(stack.counts().epoch_curve() == Numbers{0, 0, 0, 0});
+  CHECK(stack.counts().curve() == Numbers{6, 5, 3, 3});
+  CHECK(*stack.counts().ended_curve(0) == Numbers{3, 2, 1, 1});
+  CHECK(*stack.counts().ended_curve(1) == Numbers{3, 3, 2});
   stack.end_epoch();
-  CHECK(stack.epochs() == 3);
-  CHECK(stack.kept() == 2);
-  CHECK(*stack.ended_curve(1) == Numbers{3, 2, 1, 1});
-  const auto missing = stack.ended_curve(2);
+  CHECK(stack.counts().epochs() == 3);
+  CHECK(stack.counts().kept() == 2);
+  CHECK(*stack.counts().ended_curve(1) == Numbers{3, 2, 1, 1});
+  const auto missing = stack.counts().ended_curve(2);
   REQUIRE(!missing.ok());
   CHECK(missing.error().what == "there is no epoch 2 back");
 }
