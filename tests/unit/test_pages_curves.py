@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 import numpy as np
 import pages_naive
-import pages_traces
 import pytest
+from benchmarks import pages_traces
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

@@ -9,8 +9,8 @@ from random import Random
 
 import numpy as np
 import pages_naive
-import pages_traces
 import pytest
+from benchmarks import pages_traces
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
