@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Files of other tools.
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
 #include "bindings.h"
+#include "sources/columns.h"
 #include "sources/perf_samples.h"
+#include "sources/trace_reader.h"
 
 namespace nb = nanobind;
 
@@ -109,9 +112,136 @@ nb::dict read_perf_data(const std::string& path) {
   return result;
 }
 
+using MappingWords =
+    std::tuple<std::uint64_t, std::uint64_t, std::uint64_t, std::uint32_t, std::string>;
+
+// A trace of addresses on its way into a stream. Called from one thread; the GIL is released while
+// a piece is read.
+class TraceImport {
+ public:
+  TraceImport(const std::string& output, const std::vector<std::string>& command,
+              const std::vector<MappingWords>& maps, const std::string& format,
+              const std::string& name, std::uint64_t most)
+      : name_(name), most_(most) {
+    std::vector<sources::TracedMapping> mappings;
+    for (const auto& [start, end, offset, access, path] : maps)
+      mappings.push_back({start, end, offset, access, path});
+    stream_ = unwrap(sources::AccessStream::create(output, command, mappings));
+    if (format != "columns") reader_ = unwrap(sources::make_reader(format, *stream_, name, most));
+  }
+
+  void feed(nb::bytes bytes) {
+    const auto span = std::as_bytes(std::span(bytes.c_str(), bytes.size()));
+    run([&] { return reader_->feed(span); });
+  }
+
+  // Each is the bytes of as many 64-bit numbers, or empty for what is not known. `kinds` has a
+  // byte for each.
+  void feed_columns(nb::bytes addresses, nb::bytes sizes, nb::bytes kinds, nb::bytes ips,
+                    nb::bytes threads, nb::bytes times) {
+    const auto words = [](const nb::bytes& bytes) {
+      return sources::Words(reinterpret_cast<const std::byte*>(bytes.c_str()), bytes.size() / 8);
+    };
+    const sources::Words address = words(addresses), size = words(sizes), ip = words(ips),
+                         thread = words(threads), time = words(times);
+    const auto* kind = reinterpret_cast<const std::uint8_t*>(kinds.c_str());
+    const std::size_t kinds_size = kinds.size();
+    run([&]() -> Status {
+      for (std::size_t i = 0; i < address.size() && !full(); ++i) {
+        sources::AccessRow row;
+        row.address = address[i];
+        if (i < size.size()) row.size = size[i];
+        if (i < ip.size()) row.ip = ip[i];
+        if (i < thread.size()) row.thread = thread[i];
+        if (i < time.size()) row.time = time[i];
+        if (i < kinds_size) row.kind = kind[i];
+        if (Status done = rows_.add(row, *stream_); !done)
+          return Error{name_ + " cannot be read at row " + std::to_string(row_ + i),
+                       done.error().why, done.error().now};
+      }
+      row_ += address.size();
+      return Done{};
+    });
+  }
+
+  nb::dict finish() {
+    run([&]() -> Status {
+      if (reader_)
+        if (Status done = reader_->finish(); !done) return done;
+      return stream_->close();
+    });
+    nb::dict dict;
+    dict["instructions"] = stream_->totals().instructions;
+    dict["accesses"] = stream_->totals().accesses;
+    dict["threads"] = stream_->totals().threads;
+    dict["unplaced"] = stream_->totals().unplaced;
+    dict["bytes"] = stream_->bytes();
+    dict["skipped"] = reader_ ? reader_->skipped() : 0;
+    dict["cut_off"] = reader_ && reader_->cut_off();
+    nb::list areas;
+    for (const auto& area : stream_->areas()) areas.append(nb::make_tuple(area.start, area.size));
+    dict["areas"] = areas;
+    return dict;
+  }
+
+  bool full() const { return most_ != 0 && stream_->totals().accesses >= most_; }
+  std::uint64_t accesses() const { return stream_->totals().accesses; }
+
+ private:
+  template <typename Work>
+  void run(Work&& work) {
+    Status done = Done{};
+    {
+      nb::gil_scoped_release release;
+      done = work();
+    }
+    unwrap(std::move(done));
+  }
+  std::string name_;
+  std::uint64_t most_;
+  std::uint64_t row_ = 0;
+  std::unique_ptr<sources::AccessStream> stream_;
+  std::unique_ptr<sources::TraceReader> reader_;
+  sources::AccessRows rows_;
+};
+
+nb::dict trace_formats() {
+  nb::dict dict;
+  for (const sources::TraceFormat& format : sources::trace_formats())
+    dict[format.name] = format.explanation;
+  return dict;
+}
+
+nb::object access_column(const std::string& name) {
+  static constexpr const char* kNames[] = {"address", "size", "kind", "ip", "thread", "time"};
+  const auto column = sources::column_named(name);
+  return column ? nb::cast(kNames[static_cast<int>(*column)]) : nb::none();
+}
+
+nb::object access_kind(const std::string& text) {
+  std::uint8_t kind = 0;
+  return sources::read_kind(text, kind) ? nb::cast(kind) : nb::none();
+}
+
 }  // namespace
 
 void bind_sources(nb::module_& m) {
+  nb::class_<TraceImport>(m, "TraceImport")
+      .def(nb::init<const std::string&, const std::vector<std::string>&,
+                    const std::vector<MappingWords>&, const std::string&, const std::string&,
+                    std::uint64_t>(),
+           nb::arg("output"), nb::arg("command"), nb::arg("maps"), nb::arg("format"),
+           nb::arg("name"), nb::arg("most"))
+      .def("feed", &TraceImport::feed, nb::arg("bytes"))
+      .def("feed_columns", &TraceImport::feed_columns, nb::arg("addresses"), nb::arg("sizes"),
+           nb::arg("kinds"), nb::arg("ips"), nb::arg("threads"), nb::arg("times"))
+      .def("finish", &TraceImport::finish)
+      .def_prop_ro("full", &TraceImport::full)
+      .def_prop_ro("accesses", &TraceImport::accesses);
+  m.def("trace_formats", &trace_formats, "{name: what it is}");
+  m.def("access_column", &access_column, nb::arg("name"), "what a column of that name holds");
+  m.def("access_columns", &sources::column_names);
+  m.def("access_kind", &access_kind, nb::arg("text"));
   m.def("read_perf_data", &read_perf_data, nb::arg("path"),
         "What a perf.data file holds, as perf script would print it.");
 }

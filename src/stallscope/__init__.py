@@ -22,6 +22,7 @@ __all__ = [
     "doctor",
     "evictions",
     "functions",
+    "import_trace",
     "info",
     "layout",
     "lines",
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
     from stallscope.analyses.verify import verify
     from stallscope.errors import StallscopeError
     from stallscope.record import record
+    from stallscope.record.importing import import_trace
     from stallscope.recording import Recording
     from stallscope.recording import open_recording as open
     from stallscope.viewing import view
@@ -61,6 +63,7 @@ _HOMES = {
     "StallscopeError": ("stallscope.errors", "StallscopeError"),
     "evictions": ("stallscope.analyses.evictions", "evictions"),
     "functions": ("stallscope.analyses.objects", "functions"),
+    "import_trace": ("stallscope.record.importing", "import_trace"),
     "info": ("stallscope.analyses.info", "info"),
     "layout": ("stallscope.actions.layout", "layout"),
     "lines": ("stallscope.analyses.objects", "lines"),

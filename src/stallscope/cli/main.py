@@ -19,6 +19,7 @@ OWN_FAILURE = 125
 QUESTIONS: dict[str, dict[str, str]] = {
     "Record a program": {
         "record": "run a program and record what it does to memory",
+        "import": "make a recording of a file of perf, Valgrind, ChampSim or DynamoRIO, or a CSV",
         "info": "what was run, how it ended, how much it did",
         "machines": "the machines that can be simulated, or one of them",
     },

@@ -80,7 +80,7 @@ def record(
     )
     run = valgrind.Run(
         target=target,
-        folder=_output(output, target.program, force),
+        folder=new_folder(output, target.program, force),
         options=options,
         trace=trace,
         machine=model,
@@ -164,7 +164,8 @@ def _choose(what: str, given: str, known: Sequence[str]) -> None:
         )
 
 
-def _output(given: str | Path | None, program: str, force: bool) -> Path:
+def new_folder(given: str | Path | None, program: str, force: bool) -> Path:
+    """The folder of a new recording, which is made: as given, or named after the program."""
     from stallscope.record.writer import make_folder
     from stallscope.recording import SUFFIX
 

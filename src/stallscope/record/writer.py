@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -37,10 +38,12 @@ class ProcessWriter:
         self._writer(table).append(tables.to_arrow(table, columns))
 
     def append_quality(self, rows: Sequence[Quality]) -> None:
+        self.append_rows(QUALITY, [msgspec.to_builtins(row) for row in rows])
+
+    def append_rows(self, table: str, rows: Sequence[dict[str, Any]]) -> None:
         import pyarrow as pa
 
-        data = [msgspec.to_builtins(row) for row in rows]
-        self._writer(QUALITY).append(pa.Table.from_pylist(data, tables.arrow_schema(QUALITY)))
+        self._writer(table).append(pa.Table.from_pylist(rows, tables.arrow_schema(table)))
 
     def _writer(self, table: str) -> TableWriter:
         if table not in self._writers:
