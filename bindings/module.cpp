@@ -14,4 +14,5 @@ NB_MODULE(_engine, m) {
   stallscope::bind_code(m);
   stallscope::bind_symbols(m);
   stallscope::bind_types(m);
+  stallscope::bind_heap_log(m);
 }

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "path.h"
+
+#include <string.h>
+#include <unwind.h>
+
+#include "log.h"
+
+// How far above its own slot the next return address stands, by return address. A frame whose size
+// was found to differ ends every walk: what lies above such a frame is not told apart.
+enum { CALLS = 1 << 15, MOST_CALLS = CALLS / 2, PROBES = 16 };
+enum { STACK_BEGINS = 0, VARIES = 1 };
+
+struct call {
+  uint64_t address;  // 0 in an empty entry; written last
+  uint64_t distance;
+};
+
+static struct call calls[CALLS];
+static unsigned call_count;
+
+// Numbers of paths by hash; sites themselves are in the log.
+enum { PATHS = 2 * (HEAP_LOG_SITES + 1), FEW_FRAMES = 4 };
+static uint16_t paths[PATHS];
+
+void path_after_fork(void) { memset(paths, 0, sizeof paths); }
+
+static struct call* call_of(uint64_t address) {
+  unsigned at = (unsigned)(address * 0x9e3779b97f4a7c15u >> 40) % CALLS;
+  for (unsigned i = 0; i < PROBES; i++) {
+    struct call* call = &calls[(at + i) % CALLS];
+    uint64_t found = __atomic_load_n(&call->address, __ATOMIC_ACQUIRE);
+    if (found == address || found == 0) return call;
+  }
+  return NULL;
+}
+
+static void learn(uint64_t address, uint64_t distance) {
+  struct call* call = call_of(address);
+  if (call == NULL) return;
+  if (call->address == address) {
+    if (call->distance != distance) call->distance = VARIES;
+  } else if (call_count < MOST_CALLS) {
+    call->distance = distance;
+    __atomic_store_n(&call->address, address, __ATOMIC_RELEASE);
+    call_count++;
+  }
+}
+
+// False when a call is met that was never unwound.
+static bool walk(struct path* path, const uintptr_t* slot, const uintptr_t* end) {
+  for (path->depth = 0; path->depth < HEAP_LOG_FRAMES;) {
+    const struct call* call = call_of(*slot);
+    if (call == NULL || call->address == 0) return false;
+    path->frames[path->depth] = *slot;
+    path->slots[path->depth++] = slot;
+    uint64_t distance = call->distance;
+    if (distance == STACK_BEGINS || distance == VARIES) return true;
+    slot += distance / sizeof *slot;
+    if (slot >= end) return true;
+  }
+  return true;
+}
+
+struct unwinding {
+  struct path* path;
+  const uintptr_t *slot, *end;
+  bool has_begun, is_cut;
+};
+
+// The unwinder reads what the frames' descriptions say; one that leads out of the stack ends it.
+static _Unwind_Reason_Code take_frame(struct _Unwind_Context* context, void* data) {
+  struct unwinding* now = data;
+  const uintptr_t* slot = (const uintptr_t*)_Unwind_GetCFA(context) - 1;
+  if (!now->has_begun && slot < now->slot) return _URC_NO_REASON;
+  struct path* path = now->path;
+  bool is_wrong =
+      now->has_begun ? slot <= path->slots[path->depth - 1] || slot >= now->end : slot != now->slot;
+  now->is_cut = true;
+  if (is_wrong || *slot != _Unwind_GetIP(context)) return _URC_NORMAL_STOP;
+  now->has_begun = true;
+  path->frames[path->depth] = *slot;
+  path->slots[path->depth++] = slot;
+  if (path->depth == HEAP_LOG_FRAMES) return _URC_NORMAL_STOP;
+  now->is_cut = false;
+  return _URC_NO_REASON;
+}
+
+static void unwind(struct path* path, const uintptr_t* slot, const uintptr_t* end) {
+  struct unwinding now = {.path = path, .slot = slot, .end = end};
+  path->depth = 0;
+  _Unwind_Backtrace(take_frame, &now);
+  if (path->depth == 0) {
+    path->frames[0] = *slot;
+    path->slots[0] = slot;
+    path->depth = 1;
+  }
+  log_lock();
+  for (unsigned i = 0; i + 1 < path->depth; i++)
+    learn(path->frames[i], (uint64_t)((const char*)path->slots[i + 1] - (char*)path->slots[i]));
+  if (path->depth < HEAP_LOG_FRAMES) learn(path->frames[path->depth - 1], STACK_BEGINS);
+  log_unlock();
+}
+
+void path_find(struct path* path, const uintptr_t* slot, const uintptr_t* end) {
+  if (walk(path, slot, end)) {
+    log_count(&log_now.header->walked);
+    return;
+  }
+  log_is_busy = true;
+  unwind(path, slot, end);
+  log_is_busy = false;
+  log_count(&log_now.header->unwound);
+}
+
+static uint64_t hash(const uint64_t* frames, unsigned depth) {
+  uint64_t sum = depth;
+  for (unsigned i = 0; i < depth; i++) {
+    sum = (sum ^ frames[i]) * 0x9e3779b97f4a7c15u;
+    sum ^= sum >> 29;
+  }
+  return sum;
+}
+
+static bool make_site(uint32_t number, const uint64_t* frames, unsigned depth) {
+  struct heap_log_site* site = &log_now.sites[number];
+  if (number == HEAP_LOG_SITES || !log_ready((uint64_t)((char*)site - log_now.base), sizeof *site))
+    return false;
+  site->depth = depth;
+  memcpy(site->frames, frames, depth * sizeof *frames);
+  __atomic_store_n(&log_now.header->sites, number + 1, __ATOMIC_RELEASE);
+  return true;
+}
+
+static uint32_t numbered(const uint64_t* frames, unsigned depth) {
+  unsigned at = (unsigned)(hash(frames, depth) >> 32) % PATHS;
+  for (;; at = (at + 1) % PATHS) {
+    uint32_t number = paths[at];
+    if (number == 0) break;
+    const struct heap_log_site* site = &log_now.sites[number];
+    if (site->depth == depth && memcmp(site->frames, frames, depth * sizeof *frames) == 0)
+      return number;
+  }
+  uint32_t number = log_now.header->sites;
+  if (!make_site(number, frames, depth)) return HEAP_LOG_UNKNOWN_SITE;
+  paths[at] = (uint16_t)number;
+  return number;
+}
+
+// Recursion can make more paths than there are numbers: from half of them on, the innermost frames
+// tell sites apart, and from three quarters on the innermost one.
+uint32_t path_site(const struct path* path) {
+  log_lock();
+  uint32_t given = log_now.header->sites;
+  unsigned most = given < HEAP_LOG_SITES / 2       ? HEAP_LOG_FRAMES
+                  : given < HEAP_LOG_SITES / 4 * 3 ? FEW_FRAMES
+                                                   : 1;
+  uint32_t site = numbered(path->frames, path->depth < most ? path->depth : most);
+  log_unlock();
+  return site;
+}

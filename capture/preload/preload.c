@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// Stands between a program that is started with this library in LD_PRELOAD and its allocator, and
+// logs where blocks were made. The allocator itself does all the work: sizes, addresses and layout
+// are what they are without us.
+#define _GNU_SOURCE
+#include <errno.h>
+#include <stddef.h>
+
+#include "hot.h"
+#include "real.h"
+
+#define EXPORT __attribute__((visibility("default")))
+// Where the return address of the function stands that this is written in.
+#define SLOT ((const uintptr_t*)__builtin_dwarf_cfa() - 1)
+
+EXPORT void* malloc(size_t size) { return hot_note(real.malloc(size), size, SLOT); }
+
+EXPORT void free(void* block) {
+  if (UNLIKELY(!hot_forget(block))) return;
+  real.free(block);
+}
+
+EXPORT void* calloc(size_t count, size_t size) {
+  return hot_note(real.calloc(count, size), count * size, SLOT);
+}
+
+// The mark goes before the old block may be another's, and comes back when nothing was done.
+INLINE void* reallocated(void* block, size_t size, const uintptr_t* slot) {
+  uint16_t* marks;
+  bool is_near = hot_marks(hot_self, block, &marks);
+  if (UNLIKELY(!is_near || *marks == HEAP_LOG_LARGE)) return slow_realloc(block, size, slot);
+  uint16_t before = *marks;
+  *marks = 0;
+  void* made = real.realloc(block, size);
+  if (UNLIKELY(made == NULL && size != 0)) *marks = before;
+  return hot_note(made, size, slot);
+}
+
+EXPORT void* realloc(void* block, size_t size) { return reallocated(block, size, SLOT); }
+
+EXPORT void* reallocarray(void* block, size_t count, size_t size) {
+  size_t bytes;
+  if (__builtin_mul_overflow(count, size, &bytes)) {
+    errno = ENOMEM;
+    return NULL;
+  }
+  return reallocated(block, bytes, SLOT);
+}
+
+EXPORT void* memalign(size_t alignment, size_t size) {
+  return hot_note(real.memalign(alignment, size), size, SLOT);
+}
+
+EXPORT void* aligned_alloc(size_t alignment, size_t size) {
+  return hot_note(real.aligned_alloc(alignment, size), size, SLOT);
+}
+
+EXPORT int posix_memalign(void** block, size_t alignment, size_t size) {
+  int fault = real.posix_memalign(block, alignment, size);
+  if (fault == 0) hot_note(*block, size, SLOT);
+  return fault;
+}
+
+EXPORT void* valloc(size_t size) { return hot_note(real.valloc(size), size, SLOT); }
+
+EXPORT void* pvalloc(size_t size) { return hot_note(real.pvalloc(size), size, SLOT); }

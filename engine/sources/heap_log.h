@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reads the allocation log of a process image (capture/preload), while the program runs or after
+// it. The file is another program's to write at any time, so it is never mapped: every part is
+// copied by a bounded read and checked before it is believed.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "base/result.h"
+#include "base/units.h"
+
+namespace stallscope::sources {
+
+struct HeapBlock {
+  std::uint32_t site;
+  bool is_large;
+  Address start;
+  std::uint64_t size;
+};
+
+struct HeapSite {
+  std::uint32_t number;
+  std::vector<Address> frames;          // return addresses, innermost first
+  std::uint64_t blocks = 0, bytes = 0;  // made so far
+};
+
+struct LargeEvent {
+  std::uint64_t time;  // ns of CLOCK_MONOTONIC
+  bool is_birth;       // else a death
+  Address address;
+  std::uint64_t size;
+  std::uint32_t site, thread;
+};
+
+// What the log could not hold; see capture/preload/heap_log_layout.h.
+struct HeapLost {
+  std::uint64_t without_mark, without_site, without_thread, without_record, without_live;
+};
+
+struct HeapImage {
+  std::uint32_t pid, number;
+  std::uint32_t parent_pid, parent_number;  // of the image that forked it: earlier blocks are there
+  std::uint64_t begun;                      // ns of CLOCK_MONOTONIC
+  std::uint64_t unwound, walked;            // stacks
+};
+
+// One thread at a time.
+class HeapLog {
+ public:
+  static Result<HeapLog> open(const std::string& path);
+  HeapLog(HeapLog&& other) noexcept;
+  HeapLog& operator=(HeapLog&& other) noexcept;
+  ~HeapLog();
+
+  // The live block that holds an address; none when no block does, or none that the log knows.
+  std::optional<HeapBlock> find(Address address);
+
+  // Births and deaths of large blocks since the last call, in time order. Their places in the log
+  // become free for the program, when the file may be written.
+  std::vector<LargeEvent> poll();
+
+  // Every site that made a block, by number.
+  Result<std::vector<HeapSite>> sites();
+
+  HeapLost lost();
+  HeapImage image();
+
+ private:
+  struct Counts {
+    std::uint32_t sites = 0, regions = 0, slots = 0, live = 0, live_version = 0;
+  };
+
+  HeapLog(int file, std::string path) : file_(file), path_(std::move(path)) {}
+
+  Status check();
+  void refresh();
+  void refresh_regions(std::uint32_t count);
+  void refresh_live();
+  void take_ring(std::uint32_t slot, std::vector<LargeEvent>& events);
+  void add_hot_counts(std::vector<HeapSite>& sites);
+  std::optional<HeapBlock> find_small(std::uint64_t address) const;
+  std::vector<std::uint16_t> marks_before(std::uint64_t granule) const;
+  bool read(std::uint64_t offset, void* to, std::size_t bytes) const;
+  Error damaged(const std::string& why) const;
+
+  int file_ = -1;
+  std::string path_;
+  Counts counts_;
+  std::unordered_map<std::uint32_t, std::uint32_t> tables_;  // by region
+  std::map<std::uint64_t, HeapBlock> large_;                 // by start
+  std::vector<std::uint64_t> taken_;                         // by slot
+};
+
+}  // namespace stallscope::sources
