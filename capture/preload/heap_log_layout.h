@@ -3,10 +3,10 @@
 // writes, and that the engine reads while the program runs and after it. Declared once, here.
 //
 // Blocks are told by marks: two bytes for every 16 bytes of address space (a granule), kept only
-// for those 1 MiB regions where the program's heap is. The mark of the granule where a block begins
-// is the number of its site; the mark after it is HEAP_LOG_IS_SIZE | its size. free() sets the
-// first one to 0. So whoever wants to know which block holds an address walks back to the nearest
-// mark of a site. A block too small for two granules has one mark only.
+// for those regions of 256 KiB where the program's heap is. The mark of the granule where a block
+// begins is the number of its site; the mark after it is HEAP_LOG_IS_SIZE | its size. free() sets
+// the first one to 0. So whoever wants to know which block holds an address walks back to the
+// nearest mark of a site. A block too small for two granules has one mark only.
 //
 // A large block's first mark is HEAP_LOG_LARGE, and the mark after it holds HEAP_LOG_IS_SIZE | its
 // place in the list of live large blocks. Births and deaths of large blocks are also written into
@@ -27,13 +27,13 @@ enum {
   HEAP_LOG_IS_SIZE = 0x8000,   // as a bit of a mark
   HEAP_LOG_SMALL = 0x8000,     // blocks of fewer bytes are small
   HEAP_LOG_UNKNOWN_SITE = 1,   // of blocks that were seen, but whose path was not
-  HEAP_LOG_REGION_SHIFT = 20,  // address space that one table of marks covers
-  HEAP_LOG_REGIONS = 1 << 16,
+  HEAP_LOG_REGION_SHIFT = 18,  // address space that one table of marks covers
+  HEAP_LOG_REGIONS = 1 << 18,
   HEAP_LOG_LIVE = 1 << 15,  // large blocks alive at once
   HEAP_LOG_SLOTS = 1024,    // threads alive at once
   HEAP_LOG_RING = 1024,     // records in a thread's ring
   HEAP_LOG_HOT = 512,       // paths that a thread keeps at hand
-  HEAP_LOG_NEAR = 256,      // regions that a thread keeps at hand
+  HEAP_LOG_NEAR = 512,      // regions that a thread keeps at hand
 };
 
 struct heap_log_header {
@@ -107,8 +107,8 @@ struct heap_log_slot {
 };
 
 #define HEAP_LOG_REGION_MARKS (1u << (HEAP_LOG_REGION_SHIFT - 4))
-// With a page behind the marks: a block may begin in the last granule, and its size is behind it.
-#define HEAP_LOG_TABLE_BYTES (2u * HEAP_LOG_REGION_MARKS + HEAP_LOG_PAGE)
+// With a line behind the marks: a block may begin in the last granule, and its size is behind it.
+#define HEAP_LOG_TABLE_BYTES (2u * HEAP_LOG_REGION_MARKS + 64)
 #define HEAP_LOG_PAGES_OF(bytes) \
   (((uint64_t)(bytes) + HEAP_LOG_PAGE - 1) / HEAP_LOG_PAGE * HEAP_LOG_PAGE)
 

@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "file.h"
@@ -22,7 +23,7 @@ struct heap_log_slot hot_nowhere = {.near_region = {[0 ... HEAP_LOG_NEAR - 1] = 
 size_t hot_narrow = 17;
 
 static int lock_word;
-static bool was_tried;
+static bool was_tried, has_parent;
 
 void log_lock(void) {
   log_is_busy = true;
@@ -45,10 +46,18 @@ static void after_fork(void) {
   if (log_now.base != NULL) file_leave(log_now.base, log_now.bytes);
   memset(&log_now, 0, sizeof log_now);
   was_tried = false;
+  has_parent = true;
+}
+
+void log_empty(void* pages, uint64_t bytes) { madvise(pages, bytes, MADV_DONTNEED); }
+
+// What was known of the parent's log.
+static void forget_parent(void) {
   slots_after_fork();
   path_after_fork();
   large_after_fork();
   regions_after_fork();
+  has_parent = false;
 }
 
 static void point_into(char* base, uint64_t bytes) {
@@ -64,6 +73,7 @@ static void point_into(char* base, uint64_t bytes) {
 static void begin_with_lock(void) {
   static bool has_handler;
   uint64_t bytes;
+  if (has_parent) forget_parent();
   char* base = file_make(&bytes);
   if (base == NULL) return;
   point_into(base, bytes);

@@ -35,6 +35,9 @@ bool log_ready(uint64_t begin, uint64_t bytes);
 // Begins a log for this process image when the environment asks for one and there is none yet.
 void log_begin(void);
 
+// Sets whole pages of ours to zeros without touching them.
+void log_empty(void* pages, uint64_t bytes);
+
 static inline void log_count(uint64_t* counter) {
   if (log_now.base != NULL) __atomic_fetch_add(counter, 1, __ATOMIC_RELAXED);
 }

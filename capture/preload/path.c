@@ -21,9 +21,9 @@ static unsigned call_count;
 
 // Numbers of paths by hash; sites themselves are in the log.
 enum { PATHS = 2 * (HEAP_LOG_SITES + 1), FEW_FRAMES = 4 };
-static uint16_t paths[PATHS];
+static uint16_t paths[PATHS] __attribute__((aligned(HEAP_LOG_PAGE)));
 
-void path_after_fork(void) { memset(paths, 0, sizeof paths); }
+void path_after_fork(void) { log_empty(paths, sizeof paths); }
 
 static struct call* call_of(uint64_t address) {
   unsigned at = (unsigned)(address * 0x9e3779b97f4a7c15u >> 40) % CALLS;

@@ -112,6 +112,13 @@ struct real real = {first_malloc,   first_calloc,        first_realloc,
                     first_memalign, first_aligned_alloc, first_posix_memalign,
                     first_valloc,   first_pvalloc,       first_free};
 
+// Not by a name of its malloc: other allocators take all of those.
+static bool is_of_c_library(const void* function) {
+  Dl_info mine, of_c;
+  return dladdr(function, &mine) != 0 && dladdr(dlsym(RTLD_NEXT, "getpid"), &of_c) != 0 &&
+         mine.dli_fbase == of_c.dli_fbase;
+}
+
 static void* find(const char* name, void* otherwise) {
   void* found = dlsym(RTLD_NEXT, name);
   return found ? found : otherwise;
@@ -131,7 +138,7 @@ void real_find(void) {
   all.valloc = find("valloc", real.valloc);
   all.pvalloc = find("pvalloc", real.pvalloc);
   all.free = find("free", real.free);
-  if (all.malloc == dlsym(RTLD_NEXT, "__libc_malloc")) hot_narrow = 0;
+  if (is_of_c_library(all.malloc)) hot_narrow = 0;
   real = all;
   errno = before;
   is_finding = false;

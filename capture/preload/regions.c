@@ -9,12 +9,12 @@
 // Region number + 1 in the upper half, its table in the lower; 0 in an empty entry. Read without
 // the lock; entries only come.
 enum { INDEX = 2 * HEAP_LOG_REGIONS, NO_TABLE = 0xffffffffu >> 1 };
-static uint64_t index_of[INDEX];
+static uint64_t index_of[INDEX] __attribute__((aligned(HEAP_LOG_PAGE)));
 
 // Takes the marks of regions that got no table, and nobody reads it.
 static uint16_t sink[HEAP_LOG_TABLE_BYTES / 2];
 
-void regions_after_fork(void) { memset(index_of, 0, sizeof index_of); }
+void regions_after_fork(void) { log_empty(index_of, sizeof index_of); }
 
 static uint64_t* entry_of(uint64_t region) {
   unsigned at = (unsigned)(region * 0x9e3779b97f4a7c15u >> 40) % INDEX;

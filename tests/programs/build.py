@@ -24,6 +24,11 @@ class Program:
 
 
 _PVALLOC = "-DWITHOUT_PVALLOC"
+_ALLOCATORS = {
+    "": (),
+    "_jemalloc": ("-Wl,--no-as-needed", "-ljemalloc"),
+    "_tcmalloc": ("-Wl,--no-as-needed", "-ltcmalloc_minimal"),
+}
 PROGRAMS: dict[str, Program] = {
     **{
         name: Program()
@@ -52,6 +57,14 @@ PROGRAMS: dict[str, Program] = {
     ),
     "dlopen": Program(libraries=("-ldl", "-Wl,-rpath,$ORIGIN")),
     "frames": Program(libraries=("-pthread",)),
+    **{
+        f"heaplog{kind}": Program("heaplog.c", ("-fno-builtin",), ("-pthread", *libraries))
+        for kind, libraries in _ALLOCATORS.items()
+    },
+    **{
+        f"heaplog_cxx{kind}": Program("heaplog_cxx.cpp", ("-std=c++17",), libraries)
+        for kind, libraries in _ALLOCATORS.items()
+    },
     "heapmap_cxx": Program("heapmap_cxx.cpp", ("-std=c++17",)),
     "locks": Program(libraries=("-pthread",)),
     "many_blocks": Program(flags=("-O0",)),
