@@ -15,6 +15,7 @@
 #include "stack/group_stack.h"
 #include "stack/lru_stack.h"
 #include "stack/mru_stack.h"
+#include "stack/prefetching.h"
 #include "stack/replacement.h"
 #include "stack/sampled_stack.h"
 
@@ -150,13 +151,19 @@ void bind_sampled_stack(nb::module_& m) {
       "rate"_a = 0.01, "most_pages"_a = 0, "seed"_a = 1);
 }
 
-void append_references(Replacement& memory, const Pages& pages,
-                       const std::optional<Array<std::uint8_t>>& writes) {
-  if (writes && writes->size() != pages.size())
+using Writes = std::optional<Array<std::uint8_t>>;
+
+std::span<const std::uint8_t> marks_of(const Writes& writes, const Pages& pages) {
+  if (!writes) return {};
+  if (writes->size() != pages.size())
     raise({"there are " + std::to_string(writes->size()) + " marks of writes for " +
                std::to_string(pages.size()) + " references",
            "", "give one for each"});
-  const auto marks = writes ? span_of(*writes) : std::span<const std::uint8_t>();
+  return span_of(*writes);
+}
+
+void append_references(Replacement& memory, const Pages& pages, const Writes& writes) {
+  const auto marks = marks_of(writes, pages);
   unwrap(without_gil([&] { return memory.append(span_of(pages), marks); }));
 }
 
@@ -193,6 +200,48 @@ void bind_replacement(nb::module_& m) {
   m.def("replacement_policies", &replacement_policies, "(name, description, least memory)");
 }
 
+nb::dict prefetch_counts(const stack::Prefetching& memory) {
+  const stack::PrefetchCounts counts = memory.counts();
+  nb::dict numbers;
+  numbers["references"] = counts.references;
+  numbers["faults"] = counts.faults;
+  numbers["cold"] = counts.cold;
+  numbers["faults_without"] = counts.faults_without;
+  numbers["prefetched"] = counts.prefetched;
+  numbers["used"] = counts.used;
+  numbers["wasted"] = counts.wasted;
+  numbers["touched"] = counts.touched;
+  numbers["writebacks"] = counts.writebacks;
+  numbers["writebacks_without"] = counts.writebacks_without;
+  numbers["reach"] = counts.reach;
+  numbers["bytes"] = counts.bytes;
+  return numbers;
+}
+
+void bind_prefetching(nb::module_& m) {
+  using stack::Prefetching;
+  nb::class_<Prefetching>(m, "Prefetching", "A memory under LRU whose faults prefetch.")
+      .def(
+          "append",
+          [](Prefetching& memory, const Pages& pages, const Writes& writes) {
+            const auto marks = marks_of(writes, pages);
+            without_gil([&] { memory.append(span_of(pages), marks); });
+          },
+          "pages"_a, "writes"_a = nb::none())
+      .def("counts", &prefetch_counts);
+  const stack::PrefetchOptions usual;
+  m.def(
+      "prefetching",
+      [](const std::string& kind, std::uint64_t memory, std::uint32_t most, std::uint32_t degree,
+         std::uint32_t scan, std::uint32_t depth, double unused_share, bool adapt) {
+        return unwrap(
+            Prefetching::make({kind, memory, most, degree, scan, depth, unused_share, adapt}));
+      },
+      "kind"_a, "memory"_a, nb::kw_only(), "most"_a = usual.most, "degree"_a = usual.degree,
+      "scan"_a = usual.scan, "depth"_a = usual.depth, "unused_share"_a = usual.unused_share,
+      "adapt"_a = usual.adapt);
+}
+
 }  // namespace
 
 void bind_stack(nb::module_& m) {
@@ -200,6 +249,7 @@ void bind_stack(nb::module_& m) {
   bind_group_stack(m);
   bind_sampled_stack(m);
   bind_replacement(m);
+  bind_prefetching(m);
 }
 
 }  // namespace stallscope

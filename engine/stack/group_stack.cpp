@@ -48,7 +48,8 @@ Status GroupStack::set_boundaries(std::vector<std::uint64_t> boundaries) {
   heads_.assign(boundaries_.size(), 0);
   end_epoch();
   std::size_t group = 0;
-  for (std::uint32_t place = 0, page = top_; place < size_; ++place, page = nodes_[page].older) {
+  std::uint64_t place = 0;
+  for (std::uint32_t page = order_.newest(); page != kNone; page = order_.older(page), ++place) {
     if (group < boundaries_.size() && place == boundaries_[group]) heads_[group++] = page;
     groups_[page] = static_cast<std::uint16_t>(group);
   }
@@ -70,48 +71,36 @@ std::vector<std::uint64_t> GroupStack::misses() const {
 // The page before each of the first boundaries falls behind it.
 void GroupStack::cross(std::size_t groups) {
   for (std::size_t i = 0; i < groups; ++i) {
-    const std::uint32_t page = nodes_[heads_[i]].newer;
+    const std::uint32_t page = order_.newer(heads_[i]);
     heads_[i] = page;
     groups_[page] = static_cast<std::uint16_t>(i + 1);
   }
   moves_ += groups;
 }
 
-void GroupStack::put_on_top(std::uint32_t page) {
-  nodes_[page].older = top_;
-  nodes_[top_].newer = page;
-  top_ = page;
+void GroupStack::add(std::uint32_t page) {
+  ++cold_;
+  const std::uint32_t size = order_.size();
+  const auto reached = std::lower_bound(boundaries_.begin(), boundaries_.end(), size);
+  const std::size_t behind = static_cast<std::size_t>(reached - boundaries_.begin());
+  cross(behind);
+  if (reached != boundaries_.end() && *reached == size) {
+    heads_[behind] = order_.oldest();
+    groups_[order_.oldest()] = static_cast<std::uint16_t>(behind + 1);
+    ++moves_;
+  }
+  order_.add(page);
   groups_[page] = 0;
 }
 
-void GroupStack::add(std::uint32_t page) {
-  ++cold_;
-  const auto reached = std::lower_bound(boundaries_.begin(), boundaries_.end(), size_);
-  const std::size_t behind = static_cast<std::size_t>(reached - boundaries_.begin());
-  cross(behind);
-  if (reached != boundaries_.end() && *reached == size_) {
-    heads_[behind] = bottom_;
-    groups_[bottom_] = static_cast<std::uint16_t>(behind + 1);
-    ++moves_;
-  }
-  if (size_++ == 0) top_ = bottom_ = page;
-  put_on_top(page);
-}
-
 void GroupStack::access(std::uint32_t page) {
-  if (page == size_) return add(page);
+  if (page == order_.size()) return add(page);  // new pages are numbered in turn
   const std::uint16_t group = groups_[page];
   ++counts_[group];
-  if (page == top_) return;
+  // A page that was the first of its group leaves the place to the one that crosses.
   cross(group);
-  const auto [newer, older] = nodes_[page];
-  nodes_[newer].older = older;
-  if (page == bottom_)
-    bottom_ = newer;
-  else
-    nodes_[older].newer = newer;
-  // A page that was the first of its group leaves the place to the one that crossed.
-  put_on_top(page);
+  order_.renew(page);
+  groups_[page] = 0;
 }
 
 Status GroupStack::append(std::span<const std::uint64_t> pages) {
@@ -120,10 +109,10 @@ Status GroupStack::append(std::span<const std::uint64_t> pages) {
   for (std::size_t from = 0; from < pages.size(); from += kBatch) {
     const std::size_t to = std::min(from + kBatch, pages.size()), n = to - from;
     numbering_.number(pages, from, to, numbers.data());
-    nodes_.reserve(numbering_.size());
+    order_.reserve(numbering_.size());
     groups_.reserve(numbering_.size());
     for (std::size_t i = 0; i < n; ++i) {
-      if (i + kAhead < n) nodes_.prefetch(numbers[i + kAhead]);
+      if (i + kAhead < n) order_.prefetch(numbers[i + kAhead]);
       access(numbers[i]);
     }
     references_ += n;

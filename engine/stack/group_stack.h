@@ -13,6 +13,7 @@
 
 #include "base/result.h"
 #include "stack/growing.h"
+#include "stack/linked_order.h"
 #include "stack/numbering.h"
 
 namespace stallscope::stack {
@@ -31,30 +32,25 @@ class GroupStack {
   std::vector<std::uint64_t> misses() const;  // at each boundary, in this epoch
   std::uint64_t references() const { return references_; }
   std::uint64_t moves() const { return moves_; }  // pages that crossed a boundary: the work done
-  std::uint64_t distinct() const { return size_; }
-  std::uint64_t bytes() const { return numbering_.bytes() + nodes_.bytes() + groups_.bytes(); }
+  std::uint64_t distinct() const { return order_.size(); }
+  std::uint64_t bytes() const { return numbering_.bytes() + order_.bytes() + groups_.bytes(); }
   void end_epoch();
   // When memory grew or shrank: groups are counted off anew, counts start again.
   Status set_boundaries(std::vector<std::uint64_t> boundaries);
 
  private:
-  struct Node {
-    std::uint32_t newer, older;
-  };
   static Status check(const std::vector<std::uint64_t>& boundaries);
   void access(std::uint32_t page);
   void add(std::uint32_t page);
   void cross(std::size_t groups);
-  void put_on_top(std::uint32_t page);
 
   Numbering numbering_;
-  Growing<Node> nodes_;
+  LinkedOrder order_;
   Growing<std::uint16_t> groups_;
   std::vector<std::uint64_t> boundaries_;
   std::vector<std::uint32_t> heads_;  // the first page behind a boundary, where there is one
   std::vector<std::uint64_t> counts_;
   std::uint64_t cold_ = 0, references_ = 0, moves_ = 0;
-  std::uint32_t top_ = 0, bottom_ = 0, size_ = 0;
 };
 
 }  // namespace stallscope::stack

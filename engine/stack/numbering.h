@@ -7,6 +7,7 @@
 #include <span>
 
 #include "stack/page_table.h"
+#include "stack/policy.h"
 
 namespace stallscope::stack {
 
@@ -15,6 +16,11 @@ class Numbering {
   std::uint32_t size() const { return static_cast<std::uint32_t>(table_.size()); }
   std::uint64_t bytes() const { return table_.bytes(); }
 
+  // The number of a page, or kNone.
+  std::uint32_t find(std::uint64_t page) const {
+    const PageTable::Entry* const entry = table_.find(page);
+    return entry ? entry->value - 1 : kNone;
+  }
   // The numbers of pages[from, to). Pages behind `to` are asked for ahead.
   void number(std::span<const std::uint64_t> pages, std::size_t from, std::size_t to,
               std::uint32_t* numbers) {
