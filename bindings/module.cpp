@@ -15,4 +15,5 @@ NB_MODULE(_engine, m) {
   stallscope::bind_symbols(m);
   stallscope::bind_types(m);
   stallscope::bind_heap_log(m);
+  stallscope::bind_live(m);
 }

@@ -133,7 +133,7 @@ def cpp_header() -> str:
     ]
     parts += [cpp_choice(choice) for choice in records.CHOICES]
     parts.append(cpp_record_names())
-    parts += [cpp_table(table) for table in (*tables.TABLES, *tables.RESULTS, *tables.ON_REQUEST)]
+    parts += [cpp_table(table) for table in tables.EVERY]
     parts.append("}  // namespace stallscope\n")
     return "\n".join(parts)
 
@@ -165,6 +165,7 @@ def schemas_json() -> str:
             c.name: {name: number for name, number, _ in c.members} for c in records.CHOICES
         },
         "tables": _described(tables.TABLES),
+        "sampled": _described(tables.SAMPLED),
         "results": _described(tables.RESULTS),
         "on_request": _described(tables.ON_REQUEST),
     }
@@ -177,7 +178,7 @@ def tables_page() -> str:
         "# The tables of a recording\n\nMade by `make docs` from `schemas/tables.py`. Times are "
         "instructions that the process had executed.\n"
     ]
-    for table in (*tables.TABLES, *tables.RESULTS, *tables.ON_REQUEST):
+    for table in tables.EVERY:
         rows = "".join(
             f"| `{c.name}` | {c.type} | {c.meaning}{f' ({c.unit})' if c.unit else ''} |\n"
             for c in table.columns

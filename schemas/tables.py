@@ -68,7 +68,7 @@ OPERATION = Table(
         Column("operation", "u32", "number"),
         Column("block", "u32", "block it belongs to"),
         Column("address", "u64", "of its instruction", "bytes"),
-        Column("kind", "u8", "0 load, 1 store, 2 modify"),
+        Column("kind", "u8", "0 load, 1 store, 2 modify; 3 none, of instructions at which a clock found a thread"),
         Column("size", "u32", "bytes accessed", "bytes"),
         Column("executions", "u64", "times the operation was reached"),
         Column("function", "string", "innermost function, inlined ones included"),
@@ -317,7 +317,37 @@ FIELD = Table(
         Column("type", "string", "of the field; empty where several share the place"),
     ),
 )
+LIVE_SAMPLE = Table(
+    "live_sample",
+    "samples of a run at native speed, by a clock or by the processor's counters; only in "
+    "recordings of such sources, whose times are nanoseconds since the recording began",
+    (
+        Column("time", "u64", "when", "nanoseconds"),
+        Column("thread", "u32", "thread"),
+        Column("cpu", "u32", "processor that it ran on; null when unknown", none=NONE32),
+        Column("ip", "u64", "where the thread stood", "bytes"),
+        Column(
+            "operation", "u32", "the instruction that it was at; null when unknown", none=NONE32
+        ),
+        Column("address", "u64", "of the data; null when unknown", "bytes", none=NEVER),
+        Column("bucket", "u32", "what lies there; null when the address is unknown", none=NONE32),
+        Column("state", "string", "memory (waiting for it), compute, kernel or unknown"),
+        Column(
+            "how",
+            "string",
+            "the address is known: exact (register values), kept (what the instruction overwrote "
+            "was still elsewhere), next (of a chain, one element on), given (by the processor); "
+            "none when it is not",
+        ),
+        Column("confidence", "f64", "that the state is true, from 0 to 1"),
+        Column("latency", "u64", "of the access; null when unknown", "cycles", none=NEVER),
+        Column("served", "string", "where the data came from; empty when unknown"),
+        Column("weight", "u64", "nanoseconds or events that it stands for"),
+    ),
+)
 TABLES = (THREAD, MODULE, BLOCK, OPERATION, SITE, OBJECT, EVENT, QUALITY)
+# Of recordings at native speed, besides; BUCKET is there too.
+SAMPLED = (LIVE_SAMPLE,)
 # Made by a replay through a machine, kept below results/.
 RESULTS = (
     LEVEL,
@@ -333,3 +363,4 @@ RESULTS = (
 )
 # Made and kept when somebody asks for them.
 ON_REQUEST = (TYPE, OFFSET, FOLD, FIELD)
+EVERY = (*TABLES, *SAMPLED, *RESULTS, *ON_REQUEST)

@@ -4,20 +4,11 @@
 #include <algorithm>
 #include <set>
 
+#include "symbols/debug_files.h"
 #include "target/resolver.h"
 
 namespace stallscope::target {
 namespace {
-
-std::string hexadecimal(const std::string& bytes) {
-  constexpr char kDigits[] = "0123456789abcdef";
-  std::string text;
-  for (unsigned char byte : bytes) {
-    text += kDigits[byte >> 4];
-    text += kDigits[byte & 15];
-  }
-  return text;
-}
 
 PerfMap generated_names(const Target& target) {
   const auto& modules = target.block_module;
@@ -122,7 +113,7 @@ void TableMaker::fill_modules() {
     const Module& m = modules[i];
     if (!m.has_code) continue;
     const symbols::Symbols* symbols = resolver_.symbols(i);
-    tables_.module.append({i, m.path, symbols ? hexadecimal(symbols->facts().build_id) : "",
+    tables_.module.append({i, m.path, symbols ? symbols::hexadecimal(symbols->facts().build_id) : "",
                            resolver_.bias(i), m.start, m.end, m.loaded, m.unloaded});
   }
 }

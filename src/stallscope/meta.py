@@ -55,6 +55,9 @@ class Meta(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     peak_heap_bytes: int = 0
     threads: int = 0
     stream_bytes: int = 0
+    samples: int = 0  # this and what follows: of recordings at native speed
+    lost_samples: int = 0
+    sample_period: int = 0  # nanoseconds or events
     files: dict[str, File] = {}
     checksum: str = ""
 

@@ -25,7 +25,6 @@ ENGINE = {
     "base": set(),
     "sieve": set(),
     "stream": {"base"},
-    "sources": {"base", "stream"},
     "code": {"base"},
     "symbols": {"base"},
     "types": {"base", "code", "symbols"},
@@ -33,7 +32,9 @@ ENGINE = {
     "probes": {"base", "machine"},
     "target": {"base", "stream", "symbols"},
     "stack": {"base"},
+    "sources": {"base", "stream", "code", "symbols", "probes", "target"},
     "session": {
+        "sources",
         "base",
         "sieve",
         "stream",

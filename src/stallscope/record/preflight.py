@@ -42,10 +42,13 @@ class Target:
     warnings: tuple[str, ...]
 
 
-def preflight(command: Sequence[str], env_path: str | None = None) -> Target:
+def preflight(
+    command: Sequence[str], env_path: str | None = None, *, native: bool = False
+) -> Target:
     """Find what `command` runs and refuse what cannot be recorded, with one clear sentence.
 
-    `env_path` stands for PATH; None means the environment's own.
+    `env_path` stands for PATH; None means the environment's own. `native`: it will run as it is, so
+    whatever the processor can do is fine.
     """
     if not command or not command[0]:
         raise StallscopeError("no program to record", now="stallscope record -- PROGRAM ARGS")
@@ -54,7 +57,9 @@ def preflight(command: Sequence[str], env_path: str | None = None) -> Target:
     chain = _Chain(command[0], path)
     chain.follow(program)
     facts = _check_elf(command[0], chain.files[-1])
-    warnings = [*_elf_warnings(chain.files[-1], facts), *_code_warnings(chain.files[-1], facts)]
+    warnings = [*_elf_warnings(chain.files[-1], facts)]
+    if not native:
+        warnings += _code_warnings(chain.files[-1], facts)
     return Target(
         command=tuple(command),
         program=program,

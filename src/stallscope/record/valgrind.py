@@ -3,40 +3,45 @@
 
 from __future__ import annotations
 
-import datetime
 import os
+import shutil
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from stallscope import __version__, _engine, meta, results
+from stallscope import __version__, _engine, machines, meta, results
 from stallscope.errors import StallscopeError
 from stallscope.machines import Machine
 from stallscope.meta import Meta
-from stallscope.record.preflight import Target
+from stallscope.record import PROBES, Recorded, choose
+from stallscope.record.life import (
+    FORWARDED,
+    FROM_THE_KERNEL,
+    Progress,
+    ending,
+    environment,
+    exit_status,
+    host_facts,
+    moment,
+    silent,
+)
+from stallscope.record.output import make_output
+from stallscope.record.preflight import Target, preflight
 from stallscope.record.session import Session
 from stallscope.record.tool import OWN_FAILURE, CaptureOptions, capture_command
 from stallscope.record.writer import Quality, RecordingWriter
+from stallscope.recording import Recording
+from stallscope.results import Probe
+from stallscope.sampling import make_probe
 from stallscope.tables import schemas
 
 POLL_SECONDS = 0.05
 CLOSING_POLL_SECONDS = 0.002  # once the target has ended and only the ring has to be read
-FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
-FROM_THE_KERNEL = 0x80  # si_code of a signal that the terminal sent: the target got it as well
-
-
-@dataclass(frozen=True)
-class Progress:
-    seconds: float
-    instructions: int
-    bytes: int
-    running: int
-    root_ended: bool
 
 
 @dataclass
@@ -49,7 +54,7 @@ class Run:
     trace: bool
     machine: Machine
     machine_name: str
-    probe: results.Probe
+    probe: Probe
     max_bytes: int
     on_progress: Callable[[Progress], None]
     described: dict[str, Any]
@@ -62,13 +67,6 @@ class Run:
     seconds: float = 0.0
 
 
-def _moment(monotonic_ns: int | None = None) -> str:
-    """That moment, or now, as the wall clock has it: text that sorts by time."""
-    ago = 0 if monotonic_ns is None else time.monotonic_ns() - monotonic_ns
-    moment = datetime.datetime.now(datetime.UTC) - datetime.timedelta(microseconds=ago / 1000)
-    return moment.isoformat(timespec="microseconds")
-
-
 def first_meta(run: Run) -> Meta:
     return Meta(
         format_version=schemas().format_version,
@@ -78,7 +76,7 @@ def first_meta(run: Run) -> Meta:
         parent=None,
         command=[meta.as_text(word) for word in run.target.command],
         folder=meta.as_text(str(Path.cwd())),
-        created=_moment(),
+        created=moment(),
         source="valgrind",
         machine=run.machine_name,
         options=run.described,
@@ -91,11 +89,7 @@ def _while_it_starts(run: Run, opening: Meta) -> Meta:
     """What takes a while and can be done beside the target rather than before or after it."""
     import pyarrow.parquet  # noqa: F401 - tables will be written
 
-    from stallscope.record import host
-
-    machine = host.machine()
-    told = {"system": machine.system, "processor": machine.model, "cores": machine.cores}
-    opening = msgspec.structs.replace(opening, host=told)
+    opening = msgspec.structs.replace(opening, host=host_facts())
     run.writer.guard(lambda: meta.write(opening, run.folder))
     return opening
 
@@ -124,7 +118,7 @@ def run_target(run: Run) -> int:
         before = signal.pthread_sigmask(signal.SIG_BLOCK, blocked)
         try:
             started = time.monotonic()
-            pid = os.posix_spawn(command[0], command, _environment(), setsigmask=before)
+            pid = os.posix_spawn(command[0], command, environment(), setsigmask=before)
             try:
                 recorder.start(pid)
                 opening = _while_it_starts(run, opening)
@@ -139,16 +133,6 @@ def run_target(run: Run) -> int:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
     assert run.status is not None
     return run.status
-
-
-def _environment() -> dict[bytes, bytes]:
-    """Ours, as we were given it: under the C locale Python adds an LC_CTYPE for itself."""
-    environment = dict(os.environb)
-    if environment.get(b"LC_CTYPE") in (b"C.UTF-8", b"C.utf8", b"UTF-8"):
-        given = Path("/proc/self/environ").read_bytes().split(b"\0")
-        if not any(entry.startswith(b"LC_CTYPE=") for entry in given):
-            del environment[b"LC_CTYPE"]
-    return environment
 
 
 def _watch(
@@ -180,7 +164,11 @@ def _watch(
             return
         run.on_progress(
             Progress(
-                time.monotonic() - started, instructions, size, running, run.status is not None
+                time.monotonic() - started,
+                size,
+                running,
+                run.status is not None,
+                instructions=instructions,
             )
         )
 
@@ -217,16 +205,16 @@ def _facts(run: Run, process: _engine.Process, opening: Meta) -> Meta:
     is_root = Path(process.folder) == run.folder
     seconds = (life["ended_ns"] - life["started_ns"]) / 1e9 if life["ended"] else None
     exited = life["ended"] and life["exit_code"] <= 255  # else its parent knows the signal
-    ending = "exec" if life["replaced"] else "exit" if exited else "killed"
+    how = "exec" if life["replaced"] else "exit" if exited else "killed"
     return msgspec.structs.replace(
         opening,
         name=process.name,
         parent=None if is_root else _parent(process.name, life),
         command=opening.command if is_root else [meta.as_text(word) for word in life["command"]],
-        created=opening.created if is_root else _moment(life["started_ns"]),
+        created=opening.created if is_root else moment(life["started_ns"]),
         pid=life["pid"],
         forked=life["forked"],
-        ending=ending,
+        ending=how,
         exit_code=life["exit_code"] if exited else None,
         complete=process.complete,
         counted=process.counted,
@@ -275,7 +263,7 @@ def _settle(run: Run, pid: int) -> None:
         elif "." not in m.parent:
             fresh = msgspec.structs.replace(fresh, parent=_image_before(m, by_age))
         if m.pid in run.waited and last_image[m.pid] == m.name:
-            fresh = msgspec.structs.replace(fresh, **_ending(run.waited[m.pid]))
+            fresh = msgspec.structs.replace(fresh, **ending(run.waited[m.pid]))
         if fresh != m and run.writer.failure is None:
             folder = run.folder if m.parent is None else run.folder / "children" / m.name
             meta.write(fresh, folder)
@@ -287,9 +275,103 @@ def _image_before(child: Meta, by_age: list[Meta]) -> str | None:
     return images[-1] if images else child.parent
 
 
-def _ending(status: int | None) -> dict[str, Any]:
-    if status is None:
-        return {}
-    if os.WIFSIGNALED(status):
-        return {"ending": "signal", "exit_code": None, "signal": os.WTERMSIG(status)}
-    return {"ending": "exit", "exit_code": os.WEXITSTATUS(status), "signal": None}
+def record(
+    command: Sequence[str],
+    *,
+    output: str | Path | None = None,
+    force: bool = False,
+    machine: str = "default",
+    probes: Sequence[str] = (),
+    trace: bool = False,
+    children: bool = True,
+    heap: bool = True,
+    from_function: str | None = None,
+    to_function: str | None = None,
+    skip: int = 0,
+    max_instructions: int = 0,
+    max_size: int = 0,
+    turn: int = 2000,
+    on_progress: Callable[[Progress], None] | None = None,
+    **sampling: Any,
+) -> Recorded:
+    """Run `command` to its end and record every access.
+
+    `sampling` says how the machine beside it samples, in the words of stallscope.sampling: event,
+    period, seed, sampling, min_latency, handler_cost, perturb, budget."""
+    _check(probes, turn, (skip, max_instructions, max_size))
+    model = machines.load(machine)
+    probe = _probe(model, probes, sampling)
+    target = preflight(command)
+    options = CaptureOptions(
+        stream=trace or model.simulates,
+        children=children,
+        heap=heap,
+        from_function=from_function,
+        to_function=to_function,
+        skip=skip,
+        max_instructions=max_instructions,
+        turn=turn,
+    )
+    run = Run(
+        target=target,
+        folder=make_output(output, target.program, force),
+        options=options,
+        trace=trace,
+        machine=model,
+        machine_name=machine,
+        probe=probe,
+        max_bytes=max_size,
+        on_progress=on_progress or silent,
+        described={
+            "trace": trace,
+            "probes": list(probes),
+            "sampling": sampling,
+            "max_size": max_size,
+            **options.described(),
+        },
+    )
+    return _carry_out(run)
+
+
+def _check(probes: Sequence[str], turn: int, limits: Sequence[int]) -> None:
+    for name in probes:
+        choose("probe", name, PROBES)
+    if turn < 1 or min(limits) < 0:
+        raise StallscopeError("--turn must be at least 1, and limits cannot be negative")
+
+
+def _probe(machine: Machine, probes: Sequence[str], sampling: dict[str, Any]) -> Probe:
+    if machine.simulates:
+        asked: dict[str, Any] = {name: name in probes for name in PROBES[1:]}
+        return make_probe(machine, **asked, **sampling)
+    if sampling:
+        words = ", ".join(f"--{word.replace('_', '-')}" for word in sampling)
+        raise StallscopeError(
+            f"{words}: there is no machine that could sample", now="--machine default"
+        )
+    return Probe()
+
+
+def _carry_out(run: Run) -> Recorded:
+    """Runs the target; a folder in which nothing came to lie goes again."""
+    try:
+        status = run_target(run)
+    except StallscopeError:
+        if not run.metas:
+            shutil.rmtree(run.folder, ignore_errors=True)
+        raise
+    failures = [*run.messages, *([run.writer.failure] if run.writer.failure else [])]
+    warnings = (*run.target.warnings, *map(_why_unrecorded, run.unrecorded))
+    return Recorded(Recording(run.folder), exit_status(status), warnings, _one_a_reason(failures))
+
+
+def _why_unrecorded(program: str) -> str:
+    return f"{program} ran unrecorded: it changes the user, or is for another kind of processor"
+
+
+def _one_a_reason(failures: Sequence[StallscopeError]) -> tuple[StallscopeError, ...]:
+    """A full disk refuses the streams and tables of every process; once is enough to know."""
+    first: dict[str, StallscopeError] = {}
+    for failure in failures:
+        first.setdefault(failure.why or failure.what, failure)
+    return tuple(first.values())

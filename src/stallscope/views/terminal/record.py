@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, TextIO
 from stallscope.views.terminal.text import amount, clean, duration, size
 
 if TYPE_CHECKING:
+    from stallscope.meta import Meta
     from stallscope.record import Recorded
-    from stallscope.record.valgrind import Progress
+    from stallscope.record.life import Progress
 
 SHOW_AFTER_SECONDS = 1.0
 
@@ -35,10 +36,12 @@ class Status:
                 )
         if not self._on or progress.seconds < SHOW_AFTER_SECONDS:
             return
-        text = (
-            f"recording  {duration(progress.seconds)}  "
-            f"{amount(progress.instructions)} instructions  {size(progress.bytes)}"
-        )
+        parts = ["recording", duration(progress.seconds)]
+        if progress.instructions is not None:
+            parts += [f"{amount(progress.instructions)} instructions", size(progress.bytes)]
+        if progress.samples is not None:
+            parts.append(f"{amount(progress.samples)} samples")
+        text = "  ".join(parts)
         print(f"\r\x1b[2K\x1b[2m{text}\x1b[0m", end="", file=sys.stderr, flush=True)
         self._shown = True
 
@@ -48,21 +51,24 @@ class Status:
             self._shown = False
 
 
-def closing_words(recorded: Recorded, out: TextIO) -> None:
-    rows = [process.meta for process in recorded.recording.processes()]
+def _amounts(rows: list[Meta]) -> str:
+    if any(row.samples for row in rows):
+        return f"{amount(sum(row.samples for row in rows))} samples"
     instructions = sum(row.instructions for row in rows)
     accesses = sum(row.loads + row.stores for row in rows)
+    return f"{amount(instructions)} instructions, {amount(accesses)} memory accesses"
+
+
+def closing_words(recorded: Recorded, out: TextIO) -> None:
+    rows = [process.meta for process in recorded.recording.processes()]
     name = clean(recorded.recording.path.name)
     for warning in recorded.warnings:
         print(f"stallscope: {clean(warning)}", file=out)
     failures(recorded, out)
     processes = f" in {len(rows)} processes" if len(rows) > 1 else ""
-    print(
-        f"stallscope: {amount(instructions)} instructions, {amount(accesses)} memory accesses"
-        f"{processes} in {name}",
-        file=out,
-    )
-    verb = "info" if recorded.recording.meta.machine == "none" else "objects"
+    print(f"stallscope: {_amounts(rows)}{processes} in {name}", file=out)
+    root = recorded.recording.meta
+    verb = "info" if root.machine == "none" and not root.samples else "objects"
     print(f"  next: stallscope {verb} {name}", file=out)
 
 

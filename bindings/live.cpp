@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+// Recordings at native speed. The kernel fills its buffers by itself; Python calls poll() now and
+// then.
+#include "sources/live.h"
+
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/unique_ptr.h>
+
+#include "bindings.h"
+#include "columns.h"
+#include "sources/skid.h"
+
+namespace nb = nanobind;
+
+namespace stallscope {
+namespace {
+
+using sources::Live;
+
+sources::ClockOptions options_of(unsigned rate, bool children) {
+  sources::ClockOptions options;
+  options.rate = rate;
+  options.children = children;
+  return options;
+}
+
+nb::dict image_of(sources::SampledImage& image, std::uint64_t started) {
+  sources::SampledTables made;
+  {
+    nb::gil_scoped_release release;
+    made = image.tables();
+  }
+  nb::dict tables;
+  add_table(tables, std::move(made.thread));
+  add_table(tables, std::move(made.module));
+  add_table(tables, std::move(made.block));
+  add_table(tables, std::move(made.operation));
+  add_table(tables, std::move(made.site));
+  add_table(tables, std::move(made.object));
+  add_table(tables, std::move(made.event));
+  add_table(tables, std::move(made.quality));
+  add_table(tables, std::move(made.bucket));
+  add_table(tables, std::move(made.live_sample));
+  nb::dict facts;
+  facts["name"] = image.name();
+  facts["pid"] = image.pid();
+  facts["parent"] = image.parent;
+  facts["forked"] = image.forked;
+  facts["ended"] = image.ended;
+  facts["started_ns"] = image.first ? image.first : started;
+  facts["ended_ns"] = image.last;
+  facts["samples"] = image.samples();
+  facts["tables"] = tables;
+  return facts;
+}
+
+nb::list images_of(Live& live) {
+  nb::list list;
+  for (const auto& image : live.tree().images()) list.append(image_of(*image, live.started()));
+  return list;
+}
+
+nb::list known_images(const Live& live) {
+  nb::list list;
+  for (const auto& image : live.tree().images())
+    list.append(nb::make_tuple(image->name(), image->pid()));
+  return list;
+}
+
+nb::object counted_skid() {
+  const auto counted = sources::count_skid();
+  if (!counted) return nb::none();
+  nb::list at;
+  for (std::uint64_t count : counted->at) at.append(count);
+  return nb::make_tuple(at, counted->elsewhere);
+}
+
+}  // namespace
+
+void bind_live(nb::module_& m) {
+  nb::class_<Live>(m, "Live", "Samples of a process and its children by the kernel's clock.")
+      .def_static(
+          "on_exec",
+          [](int pid, unsigned rate, bool children, symbols::SymbolCache& symbols) {
+            return unwrap(Live::on_exec(pid, options_of(rate, children), symbols));
+          },
+          nb::arg("pid"), nb::arg("rate"), nb::arg("children"), nb::arg("symbols"),
+          nb::keep_alive<0, 4>(), "of a process that waits before its exec")
+      .def_static(
+          "attach",
+          [](int pid, unsigned rate, bool children, symbols::SymbolCache& symbols) {
+            return unwrap(Live::attach(pid, options_of(rate, children), symbols));
+          },
+          nb::arg("pid"), nb::arg("rate"), nb::arg("children"), nb::arg("symbols"),
+          nb::keep_alive<0, 4>(), "of a running process")
+      .def("poll", &Live::poll, nb::call_guard<nb::gil_scoped_release>())
+      .def("stop", &Live::stop, nb::call_guard<nb::gil_scoped_release>())
+      .def_prop_ro("known", &known_images, "(name, pid) of every process image so far")
+      .def_prop_ro("samples", [](const Live& l) { return l.tree().samples(); })
+      .def_prop_ro("lost", [](const Live& l) { return l.tree().lost(); })
+      .def_prop_ro("damaged", [](const Live& l) { return l.tree().damaged(); })
+      .def_prop_ro("skid", &Live::skid)
+      .def_prop_ro("sees_kernel", &Live::sees_kernel)
+      .def("images", &images_of, "facts and tables of every process image so far");
+  m.def("count_skid", counted_skid,
+        "(samples on a slow instruction and 1, 2, 3 behind it, elsewhere), or None");
+}
+
+}  // namespace stallscope

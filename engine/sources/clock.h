@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// The kernel's timer as a source of samples: threads of a process and of its children are stopped
+// for a moment some hundred times a second of processor time, and their registers are noted.
+#pragma once
+
+#include <cstdint>
+#include <set>
+#include <vector>
+
+#include "base/result.h"
+#include "sources/perf_events.h"
+#include "sources/perf_ring.h"
+
+namespace stallscope::sources {
+
+struct ClockOptions {
+  unsigned rate = 0;     // samples a second of each thread's processor time
+  bool children = true;  // processes that it starts
+  bool kernel = true;    // samples in the kernel too, where that is allowed
+};
+
+class Clock {
+ public:
+  // A process that waits before its exec: sampling begins with that.
+  static Result<Clock> on_exec(pid_t process, const ClockOptions& options);
+  // A running process, with all of its threads. Sampling begins at once.
+  static Result<Clock> attach(pid_t process, const ClockOptions& options);
+
+  // Every record that has come, in the order of each processor.
+  template <typename Visit>
+  void drain(Visit&& visit) {
+    for (Ring& ring : rings_) ring.drain(visit);
+  }
+  void stop();
+
+  const Layout& layout() const { return layout_; }
+  bool sees_kernel() const { return attributes_.exclude_kernel == 0; }
+  std::uint64_t period() const { return attributes_.sample_period; }  // nanoseconds
+
+ private:
+  Clock() = default;
+  static Clock described(const ClockOptions& options);
+  Status open_thread(pid_t thread);
+  Status attach_threads(pid_t process);
+
+  perf_event_attr attributes_{};
+  Layout layout_{};
+  std::vector<int> cpus_;
+  std::vector<Descriptor> events_;
+  std::vector<int> ring_event_;  // by processor: the event whose ring all events there use
+  std::vector<Ring> rings_;
+  std::set<pid_t> threads_;
+};
+
+// What this kernel's answer means, to a person.
+Error explain(int error, pid_t process);
+
+}  // namespace stallscope::sources

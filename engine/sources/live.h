@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// A recording at native speed while it is made: a clock, and what its samples tell so far.
+//
+// One thread at a time.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+
+#include "base/result.h"
+#include "sources/clock.h"
+#include "sources/sampled_tree.h"
+#include "symbols/symbol_cache.h"
+
+namespace stallscope::sources {
+
+class Live {
+ public:
+  // Both outlive it.
+  static Result<std::unique_ptr<Live>> on_exec(pid_t process, const ClockOptions& options,
+                                               symbols::SymbolCache& symbols);
+  static Result<std::unique_ptr<Live>> attach(pid_t process, const ClockOptions& options,
+                                              symbols::SymbolCache& symbols);
+
+  // Takes what the kernel has written; often enough that its buffers do not fill up.
+  void poll();
+  // No more samples from here on; what has come is taken.
+  void stop();
+
+  const SampledTree& tree() const { return tree_; }
+  SampledTree& tree() { return tree_; }
+  unsigned skid() const { return skid_; }
+  bool sees_kernel() const { return clock_->sees_kernel(); }
+  std::uint64_t started() const { return started_; }  // on the monotonic clock, nanoseconds
+
+ private:
+  explicit Live(symbols::SymbolCache& symbols);
+
+  unsigned skid_;
+  std::uint64_t started_;
+  SampledTree tree_;
+  std::optional<Clock> clock_;
+};
+
+}  // namespace stallscope::sources

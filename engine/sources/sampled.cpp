@@ -1,0 +1,329 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sources/sampled.h"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+
+#include "symbols/debug_files.h"
+#include "target/resolver.h"
+
+namespace stallscope::sources {
+namespace {
+
+constexpr std::uint8_t kNoAccess = 3;  // operation.kind of an instruction that accesses no memory
+constexpr std::uint32_t kReadWriteExecute = 7;
+constexpr unsigned kStackBit = 7;  // the stack pointer in the kernel's numbering
+
+// The kernel's number of each general register, by hardware number, and the instruction pointer.
+constexpr unsigned kBits[] = {0, 2, 3, 1, 7, 6, 4, 5, 16, 17, 18, 19, 20, 21, 22, 23, 8};
+
+bool registers_of(const Sample& sample, UserRegisters& out) {
+  if (sample.regs_user.abi != static_cast<std::uint64_t>(RegisterAbi::bits64)) return false;
+  for (std::size_t i = 0; i < out.size(); ++i)
+    if (!sample.regs_user.get(kBits[i], out[i])) return false;
+  return true;
+}
+
+// The kernel writes //anon for memory without a file.
+std::string_view path_of(const Mapped& mapped) {
+  return mapped.path == "//anon" ? std::string_view() : mapped.path;
+}
+
+const char* text_of(How how) {
+  constexpr const char* kNames[] = {"none", "exact", "kept", "next"};
+  return kNames[static_cast<int>(how)];
+}
+
+}  // namespace
+
+CodeFile* CodeFiles::open(const std::string& path) {
+  auto [found, fresh] = files_.try_emplace(path);
+  if (fresh) found->second = CodeFile::open(path);
+  return found->second.get();
+}
+
+SampledImage::SampledImage(Sampling sampling, std::uint32_t pid, std::string name)
+    : sampling_(sampling), pid_(pid), name_(std::move(name)) {}
+
+std::uint32_t SampledImage::thread_of(std::uint32_t tid, std::uint64_t time) {
+  const auto found = numbers_.find(tid);
+  if (found != numbers_.end()) return found->second;
+  start_thread(tid, 0, time);
+  return numbers_.at(tid);
+}
+
+void SampledImage::start_thread(std::uint32_t tid, std::uint32_t parent, std::uint64_t time) {
+  const auto number = static_cast<std::uint32_t>(threads_.all().size() + 1);
+  const auto made_by = numbers_.find(parent);
+  target::Threads::Thread thread;
+  thread.number = number;
+  thread.lwp = tid;
+  thread.started = since(time);
+  if (made_by != numbers_.end()) {
+    thread.parent = made_by->second;
+    thread.name = std::as_const(threads_).find(made_by->second)->name;
+  }
+  threads_.start(std::move(thread));
+  numbers_.insert_or_assign(tid, number);  // the kernel uses numbers again
+}
+
+void SampledImage::end_thread(std::uint32_t tid, std::uint64_t time) {
+  const auto found = numbers_.find(tid);
+  if (found == numbers_.end()) return;
+  threads_.exit(found->second, since(time));
+  numbers_.erase(found);
+}
+
+void SampledImage::rename(std::uint32_t tid, std::string_view name, std::uint64_t time) {
+  threads_.rename(thread_of(tid, time), name);
+}
+
+void SampledImage::place_variables(const target::Module& module) {
+  const std::lock_guard lock(sampling_.symbols.mutex());
+  auto opened = sampling_.symbols.open(module.path);
+  if (!opened) return;
+  symbols::Symbols& symbols = **opened;
+  const std::uint64_t bias = target::bias_of(module, symbols.facts());
+  for (const symbols::Variable& v : symbols.variables())
+    buckets_.name("global", symbols.text(v.name), symbols.text(v.type), v.address + bias, v.size);
+}
+
+void SampledImage::map(const Mapped& mapped) {
+  target::Mapping m;
+  m.start = mapped.start;
+  m.end = mapped.start + mapped.length;
+  m.offset = mapped.page_offset;
+  m.born = since(mapped.source.time);
+  m.path = path_of(mapped);
+  m.access = mapped.has_detail ? mapped.protection & kReadWriteExecute : mapped.data ? 1 : 5;
+  m.thread = thread_of(mapped.tid, mapped.source.time);
+  if (m.end <= m.start) return;
+  // The kernel tells of a mapping that grew, as the heap does, as of a new one over the old.
+  const target::Mapping* before = mappings_.find(m.start);
+  const bool grew = before != nullptr && before->start == m.start && before->path == m.path &&
+                    before->access == m.access && before->offset == m.offset;
+  if (grew && before->end >= m.end) return;
+  if (grew) m.offset += before->end - m.start;
+  if (grew) m.start = before->end;
+  const bool stack = m.path == "[stack]";
+  buckets_.map(stack ? "stack" : "mapping", stack ? "" : m.path, m.start, m.end - m.start);
+  if (stack) stacks_.emplace(m.start, m.thread);
+  mappings_.map(m, gone_);
+  const std::uint32_t module = mappings_.module_of(m.start);
+  if ((m.access & PROT_EXEC) && module != kNone32 && with_variables_.insert(module).second)
+    place_variables(mappings_.modules()[module]);
+}
+
+void SampledImage::inherit(const SampledImage& parent) {
+  parent.mappings_.for_each_live([&](const target::Mapping& m) {
+    Mapped mapped;
+    mapped.source.time = sampling_.started + m.born;
+    mapped.pid = mapped.tid = pid_;
+    mapped.start = m.start;
+    mapped.length = m.end - m.start;
+    mapped.page_offset = m.offset;
+    mapped.has_detail = true;
+    mapped.protection = m.access;
+    mapped.path = m.path;
+    map(mapped);
+  });
+}
+
+// What a stack pointer points into is a stack.
+void SampledImage::place_stack(std::uint32_t thread, std::uint64_t pointer) {
+  const target::Mapping* mapping = mappings_.find(pointer);
+  if (mapping == nullptr || !mapping->path.empty()) return;
+  if (!stacks_.emplace(mapping->start, thread).second) return;
+  buckets_.map("stack", "", mapping->start, mapping->end - mapping->start);
+}
+
+std::uint32_t SampledImage::spot_at(std::uint64_t ip) {
+  auto [found, fresh] = spot_by_ip_.try_emplace(ip, static_cast<std::uint32_t>(spots_.size()));
+  if (!fresh) return found->second;
+  Spot spot;
+  spot.ip = ip;
+  spot.module = mappings_.module_of(ip);
+  if (spot.module != kNone32 && mappings_.modules()[spot.module].has_code) {
+    const target::Module& module = mappings_.modules()[spot.module];
+    const std::lock_guard lock(sampling_.symbols.mutex());
+    if (auto opened = sampling_.symbols.open(module.path); opened) {
+      spot.bias = target::bias_of(module, (*opened)->facts());
+      spot.ip = ip - spot.bias;
+      if (const FunctionCode* code = code_of(spot))
+        spot.recipe = recipe_at(*code, spot.ip, sampling_.skid);
+    }
+  }
+  spots_.push_back(std::move(spot));
+  return found->second;
+}
+
+const FunctionCode* SampledImage::code_of(const Spot& spot) const {
+  if (spot.module >= mappings_.modules().size()) return nullptr;
+  CodeFile* file = sampling_.code.open(mappings_.modules()[spot.module].path);
+  return file == nullptr ? nullptr : file->at(spot.ip);
+}
+
+void SampledImage::find_waiting(const Sample& sample, Row& row) {
+  row.spot = spot_at(sample.ip);
+  Spot& spot = spots_[row.spot];
+  ++spot.count;
+  if (!spot.recipe.known) return;
+  row.state = spot.recipe.accesses() ? State::kMemory : State::kCompute;
+  UserRegisters registers;
+  if (!spot.recipe.accesses() || !registers_of(sample, registers)) return;
+  const auto address = address_of(spot.recipe, registers, spot.bias);
+  if (!address) return;
+  row.address = *address;
+  row.how = spot.recipe.how;
+  row.bucket = buckets_.find(*address);
+}
+
+void SampledImage::sample(const Sample& sample) {
+  Row row{since(sample.source.time),
+          sample.ip,
+          kNever,
+          kNever,
+          sample.period,
+          thread_of(sample.source.tid, sample.source.time),
+          sample.source.cpu,
+          kNone32,
+          kNone32,
+          State::kUnknown,
+          How::kNone};
+  std::uint64_t pointer = 0;
+  if (sample.regs_user.get(kStackBit, pointer)) place_stack(row.thread, pointer);
+  if (sample.mode == Mode::kernel)
+    row.state = State::kKernel;
+  else if (sample.mode == Mode::user)
+    find_waiting(sample, row);
+  rows_.push_back(row);
+}
+
+// A thread that computes is found at all instructions of a loop alike; one that waits is found
+// behind the same access again and again. What its neighbours that access nothing have is taken
+// for what it would have without waiting, a few times over, because instructions finish in groups
+// and all samples of a group fall on its first.
+double SampledImage::waits_at(const Spot& spot, const FunctionCode& code) const {
+  constexpr std::size_t kAround = 12;
+  constexpr double kGroup = 3;
+  const std::size_t here = code.find(spot.ip);
+  if (here == FunctionCode::kNowhere) return 0;
+  double others = 0, places = 0;
+  const std::size_t first = here > kAround ? here - kAround : 0;
+  const std::size_t last = std::min(code.steps.size(), here + kAround + 1);
+  for (std::size_t i = first; i < last; ++i) {
+    const std::uint64_t address = code.steps[i].address;
+    if (i == here || recipe_at(code, address, sampling_.skid).accesses()) continue;
+    const auto found = spot_by_ip_.find(address + spot.bias);
+    others += found == spot_by_ip_.end() ? 0 : static_cast<double>(spots_[found->second].count);
+    places += 1;
+  }
+  if (places == 0) return 0.5;
+  return std::max(0.0, 1 - kGroup * (others / places) / static_cast<double>(spot.count));
+}
+
+void SampledImage::weigh_spots() {
+  constexpr double kOnlyWrites = 0.8;  // the program goes on while a write is under way
+  constexpr double kNextOne = 0.9;     // the address of another element of the chain
+  for (Spot& spot : spots_) {
+    if (!spot.recipe.accesses()) continue;
+    const FunctionCode* code = code_of(spot);
+    if (code == nullptr) continue;
+    spot.waits = waits_at(spot, *code);
+    if (!spot.recipe.reads) spot.waits *= kOnlyWrites;
+    if (spot.recipe.how == How::kNext) spot.waits *= kNextOne;
+  }
+}
+
+void SampledImage::fill_code(SampledTables& out) {
+  target::Resolver resolver(mappings_.modules(), sampling_.symbols);
+  std::map<std::uint64_t, std::uint32_t> numbers;  // of operations, by address
+  std::vector<const Spot*> first;                  // spot of each
+  std::vector<std::size_t> requests;
+  for (Spot& spot : spots_) {
+    const std::uint64_t address =
+        (spot.recipe.known ? spot.recipe.instruction : spot.ip) + spot.bias;
+    auto [found, fresh] = numbers.try_emplace(address, static_cast<std::uint32_t>(first.size()));
+    spot.operation = found->second;
+    if (!fresh) continue;
+    first.push_back(&spot);
+    requests.push_back(resolver.request(spot.module, address));
+  }
+  resolver.resolve();
+  for (const auto& [address, number] : numbers) {
+    const Spot& spot = *first[number];
+    const target::Resolver::Place place = resolver.innermost(requests[number]);
+    const Recipe& r = spot.recipe;
+    const std::uint8_t kind = !r.accesses() ? kNoAccess : !r.writes ? 0 : r.reads ? 2 : 1;
+    const std::uint32_t operations = r.accesses() ? 1 : 0;
+    out.block.append({number, address, spot.module, 1, operations, 0, place.function, place.file,
+                      place.line, ""});
+    out.operation.append(
+        {number, number, address, kind, r.size, 0, place.function, place.file, place.line});
+  }
+  const auto& modules = mappings_.modules();
+  for (std::uint32_t i = 0; i < modules.size(); ++i) {
+    if (!modules[i].has_code) continue;
+    const symbols::Symbols* symbols = resolver.symbols(i);
+    out.module.append({i, modules[i].path,
+                       symbols ? symbols::hexadecimal(symbols->facts().build_id) : "",
+                       resolver.bias(i), modules[i].start, modules[i].end, modules[i].loaded,
+                       modules[i].unloaded});
+  }
+}
+
+void SampledImage::fill_samples(SampledTables& out) const {
+  constexpr double kSure = 0.5;
+  for (const Row& row : rows_) {
+    const Spot* spot = row.spot == kNone32 ? nullptr : &spots_[row.spot];
+    State state = row.state;
+    double confidence = state == State::kUnknown ? 0 : 1;
+    if (state == State::kMemory) {
+      const bool waits = spot->waits >= kSure;
+      if (!waits) state = State::kCompute;
+      confidence = waits ? spot->waits : 1 - spot->waits;
+    }
+    constexpr const char* kStates[] = {"memory", "compute", "kernel", "unknown"};
+    out.live_sample.append({row.time, row.thread, row.cpu, row.ip, spot ? spot->operation : kNone32,
+                            row.address, row.bucket, kStates[static_cast<int>(state)],
+                            text_of(row.how), confidence, row.latency, "", row.weight});
+  }
+}
+
+void SampledImage::fill_objects(SampledTables& out) const {
+  out.object = gone_;
+  mappings_.for_each_live([&](const target::Mapping& m) {
+    const auto stack = stacks_.find(m.start);
+    const bool is_stack = stack != stacks_.end();
+    const std::uint32_t thread = is_stack ? stack->second : m.thread;
+    const target::Threads::Thread* owner = threads_.find(thread);
+    out.object.append({is_stack ? "stack" : "mapping",
+                       is_stack && owner ? std::string_view(owner->name) : m.path, "", m.start,
+                       m.end - m.start, m.born, kNever, thread, kNone32, ""});
+  });
+  for (std::uint32_t i : with_variables_) {
+    const target::Module& module = mappings_.modules()[i];
+    auto opened = sampling_.symbols.open(module.path);
+    if (!opened) continue;
+    symbols::Symbols& symbols = **opened;
+    const std::uint64_t bias = target::bias_of(module, symbols.facts());
+    for (const symbols::Variable& v : symbols.variables())
+      out.object.append({"global", symbols.text(v.name), symbols.text(v.type), v.address + bias,
+                         v.size, module.loaded, module.unloaded, 0, kNone32, ""});
+  }
+}
+
+SampledTables SampledImage::tables() {
+  const std::lock_guard lock(sampling_.symbols.mutex());
+  SampledTables out;
+  weigh_spots();
+  fill_code(out);
+  fill_samples(out);
+  fill_objects(out);
+  threads_.fill(out.thread);
+  buckets_.fill(out.bucket);
+  return out;
+}
+
+}  // namespace stallscope::sources

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+// A process at native speed, as its samples and the kernel's notes about it tell: threads,
+// mappings, and for each sample which instruction the program waited for and on which data.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "probes/buckets.h"
+#include "sources/perf_events.h"
+#include "sources/waiting.h"
+#include "stallscope_tables.h"
+#include "symbols/symbol_cache.h"
+#include "target/mappings.h"
+#include "target/threads.h"
+
+namespace stallscope::sources {
+
+// Code of the files that samples fall into, for all processes of a recording.
+class CodeFiles {
+ public:
+  CodeFile* open(const std::string& path);  // null when it cannot be read
+
+ private:
+  std::unordered_map<std::string, std::unique_ptr<CodeFile>> files_;
+};
+
+struct SampledTables {
+  ThreadTable thread;
+  ModuleTable module;
+  BlockTable block;
+  OperationTable operation;
+  SiteTable site;
+  ObjectTable object;
+  EventTable event;
+  QualityTable quality;
+  BucketTable bucket;
+  LiveSampleTable live_sample;
+};
+
+// What all images of a recording share. The cache is used under its lock.
+struct Sampling {
+  symbols::SymbolCache& symbols;
+  CodeFiles& code;
+  unsigned skid = 1;
+  std::uint64_t started = 0;  // when the recording began, on the samples' clock
+};
+
+class SampledImage {
+ public:
+  SampledImage(Sampling sampling, std::uint32_t pid, std::string name);
+
+  // The same process after a fork: what was mapped there is here too.
+  void inherit(const SampledImage& parent);
+
+  void map(const Mapped& mapped);
+  void rename(std::uint32_t tid, std::string_view name, std::uint64_t time);
+  void start_thread(std::uint32_t tid, std::uint32_t parent, std::uint64_t time);
+  void end_thread(std::uint32_t tid, std::uint64_t time);
+  void sample(const Sample& sample);
+
+  std::uint64_t samples() const { return rows_.size(); }
+  // Once, at the end.
+  SampledTables tables();
+
+  const std::string& name() const { return name_; }
+  std::uint32_t pid() const { return pid_; }
+  std::string parent;   // name of the image that it came from
+  bool forked = false;  // from it; else it is the same process after an exec
+  bool ended = false;
+  std::uint64_t first = 0, last = 0;  // times
+
+ private:
+  enum class State : std::uint8_t { kMemory, kCompute, kKernel, kUnknown };
+  // A place in the code at which samples stood.
+  struct Spot {
+    std::uint32_t module = kNone32;
+    std::uint64_t ip = 0;  // the file's own
+    std::uint64_t bias = 0;
+    Recipe recipe;
+    std::uint64_t count = 0;
+    std::uint32_t operation = kNone32;
+    double waits = 0;  // how likely a thread that stands here waits for memory
+  };
+  struct Row {
+    std::uint64_t time;
+    std::uint64_t ip;
+    std::uint64_t address;
+    std::uint64_t latency;
+    std::uint64_t weight;
+    std::uint32_t thread, cpu, spot, bucket;
+    State state;
+    How how;
+  };
+  std::uint64_t since(std::uint64_t time) const {
+    return time > sampling_.started ? time - sampling_.started : 0;
+  }
+  std::uint32_t thread_of(std::uint32_t tid, std::uint64_t time);
+  void place_variables(const target::Module& module);
+  void place_stack(std::uint32_t thread, std::uint64_t pointer);
+  std::uint32_t spot_at(std::uint64_t ip);
+  void find_waiting(const Sample& sample, Row& row);
+  void weigh_spots();
+  double waits_at(const Spot& spot, const FunctionCode& code) const;
+  const FunctionCode* code_of(const Spot& spot) const;
+  void fill_code(SampledTables& out);
+  void fill_samples(SampledTables& out) const;
+  void fill_objects(SampledTables& out) const;
+
+  Sampling sampling_;
+  std::uint32_t pid_;
+  std::string name_;
+  target::Mappings mappings_;
+  target::Threads threads_;
+  ObjectTable gone_;
+  probes::Buckets buckets_;
+  std::map<std::uint32_t, std::uint32_t> numbers_;  // of threads, by the kernel's
+  std::map<std::uint64_t, std::uint32_t> stacks_;   // threads by where their stack's mapping begins
+  std::set<std::uint32_t> with_variables_;          // modules whose variables were placed
+  std::vector<Spot> spots_;
+  std::unordered_map<std::uint64_t, std::uint32_t> spot_by_ip_;
+  std::vector<Row> rows_;
+};
+
+}  // namespace stallscope::sources

@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sources/waiting.h"
+
+#include <algorithm>
+
+namespace stallscope::sources {
+namespace {
+
+using code::Flow;
+using code::kNoRegister;
+using code::MemoryOperand;
+using code::Move;
+using code::RegisterNumber;
+
+constexpr std::size_t kFarBack = 32;  // instructions that are searched for what was overwritten
+constexpr RegisterNumber kStackPointer = 4;
+constexpr std::size_t kNowhere = FunctionCode::kNowhere;
+
+bool is_general(RegisterNumber r) { return r < 16; }
+
+bool writes_register(const Step& step, RegisterNumber r) {
+  return is_general(r) && (step.effect.written >> r & 1);
+}
+
+const MemoryOperand* accessed(const Step& step) {
+  const MemoryOperand* best = nullptr;
+  for (const MemoryOperand& m : step.instruction.memory()) {
+    if (!m.read && !m.write) continue;
+    // What is read is waited for; what is written goes on by itself. A hidden one is the stack.
+    if (best == nullptr || (m.read && !best->read) || (best->hidden && !m.hidden)) best = &m;
+  }
+  return best;
+}
+
+// A comparison with memory and the branch behind it are one instruction to the processor.
+bool may_fuse(const Step& step) {
+  const std::string_view name = step.instruction.mnemonic;
+  return (name == "cmp" || name == "test") && accessed(step) != nullptr;
+}
+
+// The step that was done last before the program stood at `at`.
+std::size_t step_before(const FunctionCode& code, std::size_t at) {
+  std::size_t before = at > 0 ? at - 1 : kNowhere;
+  if (before != kNowhere) {
+    const Flow flow = code.steps[before].instruction.flow;
+    if (flow == Flow::kJump || flow == Flow::kReturn) before = kNowhere;
+  }
+  // Where a loop begins, it comes from its end more often than from before it.
+  const auto [first, last] = code.jumps.equal_range(code.steps[at].address);
+  std::size_t jump = kNowhere;
+  for (auto j = first; j != last; ++j)
+    if (before == kNowhere || j->second >= at) jump = j->second;
+  if (jump != kNowhere) before = jump;
+  if (before == kNowhere) return before;
+  if (code.steps[before].instruction.flow == Flow::kBranch && before > 0 &&
+      may_fuse(code.steps[before - 1]))
+    return before - 1;
+  return before;
+}
+
+bool in_a_loop(const FunctionCode& code, std::uint64_t address) {
+  return std::any_of(code.loops.begin(), code.loops.end(), [&](const auto& loop) {
+    return loop.first <= address && address <= loop.second;
+  });
+}
+
+// Whether a register is the same behind step `last` as behind step `first`.
+bool keeps(const FunctionCode& code, std::size_t first, std::size_t last, RegisterNumber r) {
+  for (std::size_t i = first + 1; i <= last; ++i)
+    if (writes_register(code.steps[i], r)) return false;
+  return true;
+}
+
+// A value as it was before a step: terms of registers behind that step, and a constant.
+struct Value {
+  std::vector<Recipe::Term> terms;
+  std::uint64_t constant = 0;
+};
+
+std::optional<Value> from_address(const FunctionCode& code, std::size_t defined, std::size_t step,
+                                  const MemoryOperand& m, std::uint64_t added) {
+  if (m.fixed || m.segment != code::SegmentBase::kZero) return std::nullopt;
+  Value value{{}, static_cast<std::uint64_t>(m.displacement) + added};
+  for (auto [r, scale] : {std::pair{m.base, std::uint8_t{1}}, {m.index, m.scale}}) {
+    if (r == kNoRegister) continue;
+    if (!is_general(r) || !keeps(code, defined, step, r) || writes_register(code.steps[defined], r))
+      return std::nullopt;
+    value.terms.push_back({r, scale});
+  }
+  return value;
+}
+
+// What register `r`, which step `step` overwrites, held before it: searched backwards through
+// straight code for copies of it, and for what it was made from.
+std::optional<Value> overwritten(const FunctionCode& code, std::size_t step, RegisterNumber r) {
+  std::uint64_t added = 0;
+  for (std::size_t i = step, back = 0; i-- > 0 && back < kFarBack; ++back) {
+    const Step& s = code.steps[i];
+    const Flow flow = s.instruction.flow;
+    if (flow != Flow::kNext && flow != Flow::kBranch) return std::nullopt;
+    const code::Effect& e = s.effect;
+    if (e.move == Move::kCopy && e.from == r && e.to != r && keeps(code, i, step, e.to))
+      return Value{{{e.to, 1}}, added};
+    if (writes_register(s, r)) {
+      if (e.move == Move::kCopy && keeps(code, i, step, e.from)) return Value{{{e.from, 1}}, added};
+      if (e.move == Move::kAddress) return from_address(code, i, step, e.memory, added);
+      if (e.move != Move::kAdd) return std::nullopt;
+      added += static_cast<std::uint64_t>(e.amount);
+    }
+    if (code.jumps.contains(s.address)) return std::nullopt;  // control may come in here
+  }
+  return std::nullopt;
+}
+
+// Behind the instruction the stack pointer has moved on.
+void on_the_stack(const Step& step, Recipe& out) {
+  out.how = How::kExact;
+  out.terms.push_back({kStackPointer, 1});
+  if (step.effect.move == Move::kPop) out.constant = static_cast<std::uint64_t>(-8);
+}
+
+// Adds `r * scale`; false when the value is lost.
+bool add_term(const FunctionCode& code, std::size_t at, bool behind, RegisterNumber r,
+              std::uint8_t scale, Recipe& out) {
+  if (r == kNoRegister) return true;
+  if (!is_general(r)) return false;
+  if (!behind || !writes_register(code.steps[at], r)) {
+    out.terms.push_back({r, scale});
+    return true;
+  }
+  const auto value = overwritten(code, at, r);
+  if (!value) return false;
+  for (const Recipe::Term& term : value->terms)
+    out.terms.push_back({term.source, static_cast<std::uint8_t>(term.scale * scale)});
+  out.constant += value->constant * scale;
+  out.how = How::kKept;
+  return true;
+}
+
+void find_address(const FunctionCode& code, std::size_t at, bool behind, const MemoryOperand& m,
+                  Recipe& out) {
+  const Step& step = code.steps[at];
+  if (m.segment != code::SegmentBase::kZero) return;
+  if (m.fixed) {
+    out.how = How::kExact;
+    out.constant = m.fixed->value;
+    out.fixed = m.base == code::kInstructionPointer;
+    return;
+  }
+  if (m.hidden && m.base == kStackPointer && behind) return on_the_stack(step, out);
+  out.how = How::kExact;
+  out.constant = static_cast<std::uint64_t>(m.displacement);
+  if (add_term(code, at, behind, m.base, 1, out) &&
+      add_term(code, at, behind, m.index, m.scale, out))
+    return;
+  out.terms.clear();
+  out.how = How::kNone;
+  const bool follows = step.effect.move == Move::kLoad && step.effect.to == m.base &&
+                       m.index == kNoRegister && in_a_loop(code, step.address);
+  if (!follows) return;
+  out.how = How::kNext;
+  out.terms.push_back({m.base, 1});
+  out.constant = static_cast<std::uint64_t>(m.displacement);
+}
+
+}  // namespace
+
+Recipe recipe_at(const FunctionCode& code, std::uint64_t ip, unsigned skid) {
+  Recipe out;
+  const std::size_t here = code.find(ip);
+  if (here == kNowhere) return out;
+  // A repeated instruction is interrupted in its midst.
+  const bool on_it = skid == 0 || code.steps[here].instruction.repeats;
+  const std::size_t at = on_it ? here : step_before(code, here);
+  if (at == kNowhere) return out;
+  const Step& step = code.steps[at];
+  out.known = true;
+  out.instruction = step.address;
+  const MemoryOperand* m = accessed(step);
+  if (m == nullptr) return out;
+  out.reads = m->read;
+  out.writes = m->write;
+  out.size = m->size;
+  find_address(code, at, !on_it, *m, out);
+  return out;
+}
+
+std::optional<std::uint64_t> address_of(const Recipe& recipe, const UserRegisters& registers,
+                                        std::uint64_t bias) {
+  if (recipe.how == How::kNone) return std::nullopt;
+  std::uint64_t address = recipe.constant + (recipe.fixed ? bias : 0);
+  for (const Recipe::Term& term : recipe.terms) address += registers[term.source] * term.scale;
+  return address;
+}
+
+}  // namespace stallscope::sources

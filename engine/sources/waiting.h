@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which access a program waits for when a timer stops it, and where that access goes.
+//
+// A timer's interrupt is taken when the oldest instruction is done, so the program stands behind
+// the instruction that it waited for (or, on other processors, on it): how far behind is the
+// machine's `skid`, measured by calibrate(). The registers are those behind that instruction; an
+// address is lost only when the instruction overwrote what it was made of.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "sources/function_code.h"
+
+namespace stallscope::sources {
+
+// Of user code, by hardware number; the last is the instruction pointer.
+using UserRegisters = std::array<std::uint64_t, 17>;
+
+enum class How : std::uint8_t {
+  kNone,   // the address cannot be known
+  kExact,  // from registers that the instruction left alone
+  kKept,   // what it overwrote is still somewhere else
+  kNext,   // the address that the same instruction will access next: it follows a chain
+};
+
+// How to get the address of an access from the registers behind it.
+struct Recipe {
+  struct Term {
+    code::RegisterNumber source;
+    std::uint8_t scale;
+  };
+  bool known = false;             // which instruction the program waited for
+  std::uint64_t instruction = 0;  // that one
+  bool reads = false;             // neither: it accesses no memory
+  bool writes = false;
+  std::uint32_t size = 0;
+  How how = How::kNone;
+  std::vector<Term> terms;
+  std::uint64_t constant = 0;
+  bool fixed = false;  // `constant` is the file's own address: the module's bias is to be added
+
+  bool accesses() const { return reads || writes; }
+};
+
+// `ip` is where the program stands, as the file's own address.
+Recipe recipe_at(const FunctionCode& code, std::uint64_t ip, unsigned skid);
+
+std::optional<std::uint64_t> address_of(const Recipe& recipe, const UserRegisters& registers,
+                                        std::uint64_t bias);
+
+}  // namespace stallscope::sources

@@ -1,0 +1,350 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The `clock` source: samples by the kernel's timer, at native speed and without any counter."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from stallscope import __version__, _engine, meta
+from stallscope.errors import StallscopeError
+from stallscope.meta import Meta
+from stallscope.record import Recorded
+from stallscope.record.life import (
+    FORWARDED,
+    FROM_THE_KERNEL,
+    Progress,
+    ending,
+    environment,
+    exit_status,
+    host_facts,
+    moment,
+    silent,
+)
+from stallscope.record.output import make_output
+from stallscope.record.preflight import preflight
+from stallscope.record.writer import ProcessWriter, Quality, make_folder
+from stallscope.recording import CHILDREN, Recording
+from stallscope.tables import schemas
+
+RATE = 251  # samples a second: no divisor of what programs do by the second
+FASTEST = 10_000
+POLL_SECONDS = 0.05
+OWN_FAILURE = 125
+
+
+@dataclass
+class Run:
+    """One recording being made."""
+
+    folder: Path
+    command: list[str]
+    children: bool
+    rate: int
+    described: dict[str, Any]
+    on_progress: Callable[[Progress], None]
+    symbols: _engine.SymbolCache = field(default_factory=_engine.SymbolCache)
+    started: float = 0.0
+    seconds: float = 0.0
+    status: int | None = None  # of the process, as waitpid gives it; None when it is not ours
+    commands: dict[str, list[str]] = field(default_factory=dict)  # of images, while they lived
+    failure: StallscopeError | None = None
+
+
+def record(
+    command: Sequence[str] = (),
+    *,
+    pid: int | None = None,
+    duration: float | None = None,
+    rate: int = RATE,
+    children: bool = True,
+    output: str | Path | None = None,
+    force: bool = False,
+    on_progress: Callable[[Progress], None] | None = None,
+) -> Recorded:
+    """Run `command` to its end, or watch process `pid`, and sample it `rate` times for each second
+    of a thread's processor time. `duration` ends the watching earlier; the program goes on."""
+    _check(command, pid, duration, rate)
+    target = preflight(command, native=True) if pid is None else None
+    words = list(target.command) if target else command_of(pid or 0)
+    run = Run(
+        folder=make_output(output, target.program if target else words[0], force),
+        command=[meta.as_text(word) for word in words],
+        children=children,
+        rate=rate,
+        described={"rate": rate, "children": children, "pid": pid, "duration": duration},
+        on_progress=on_progress or silent,
+    )
+    try:
+        live = _launched(run, target.argv, duration) if target else _attached(run, pid, duration)
+    except StallscopeError:
+        run.folder.rmdir()
+        raise
+    _write(run, live, pid)
+    failures = () if run.failure is None else (run.failure,)
+    status = 0 if run.status is None else exit_status(run.status)
+    return Recorded(Recording(run.folder), status, _warnings(live), failures)
+
+
+def _check(command: Sequence[str], pid: int | None, duration: float | None, rate: int) -> None:
+    if pid is not None and command:
+        raise StallscopeError("-p PID watches a process that runs already", now="without a program")
+    if not 1 <= rate <= FASTEST:
+        raise StallscopeError(f"--rate {rate}: it lies between 1 and {FASTEST:,} samples a second")
+    if duration is not None and not duration > 0:
+        raise StallscopeError(f"--duration {duration:g}: it must be more than 0 seconds")
+    if pid is not None and not Path(f"/proc/{pid}").is_dir():
+        raise StallscopeError(f"there is no process {pid}", now="ps, and give the number of one")
+
+
+def command_of(pid: int) -> list[str]:
+    """The words of a running process; its short name when it has none, as the kernel's have not."""
+    try:
+        words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[:-1]
+        if words:
+            return [os.fsdecode(word) for word in words]
+        return [Path(f"/proc/{pid}/comm").read_text(errors="replace").strip()]
+    except OSError:
+        return [f"process {pid}"]
+
+
+# A program that we start
+
+
+def _launched(run: Run, argv: Sequence[str], duration: float | None) -> _engine.Live:
+    """Runs it to its end; sampling begins with its exec and ends with it, or after `duration`."""
+    blocked = {*FORWARDED, signal.SIGCHLD}
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, blocked)
+    try:
+        pid, release, failed = _fork(argv, before)
+        try:
+            live = _opened(_engine.Live.on_exec, pid, run)
+        except StallscopeError:
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+            os.close(release)
+            os.close(failed)
+            raise
+        run.started = time.monotonic()
+        os.write(release, b"x")
+        os.close(release)
+        _check_exec(pid, failed, argv[0])
+        _watch(run, live, pid, blocked, duration)
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    return live
+
+
+def _fork(argv: Sequence[str], mask: Any) -> tuple[int, int, int]:
+    """A child that waits for a byte, then becomes the program. Its number, where to write the byte,
+    and where it says why it could not."""
+    words, given = [os.fsencode(word) for word in argv], environment()
+    wait, release = os.pipe()
+    failed, fail = os.pipe()
+    pid = os.fork()
+    if pid:
+        os.close(wait)
+        os.close(fail)
+        return pid, release, failed
+    try:
+        os.close(release)
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        if os.read(wait, 1):
+            os.execve(words[0], words, given)
+    except OSError as error:
+        os.write(fail, str(error.errno).encode())
+    finally:
+        os._exit(127)
+
+
+def _check_exec(pid: int, failed: int, program: str) -> None:
+    with os.fdopen(failed, "rb") as pipe:
+        number = pipe.read()
+    if number:
+        os.waitpid(pid, 0)
+        raise StallscopeError(f"{program} could not be started", os.strerror(int(number)))
+
+
+def _opened(way: Callable[..., _engine.Live], pid: int, run: Run) -> _engine.Live:
+    try:
+        return way(pid, run.rate, run.children, run.symbols)
+    except _engine.EngineError as error:
+        raise StallscopeError(*error.args, status=OWN_FAILURE) from error
+
+
+def _watch(
+    run: Run,
+    live: _engine.Live,
+    pid: int,
+    blocked: set[signal.Signals],
+    duration: float | None,
+) -> None:
+    sampling = True
+    while run.status is None:
+        info = signal.sigtimedwait(blocked, POLL_SECONDS)
+        if info is not None and info.si_signo in FORWARDED and info.si_code != FROM_THE_KERNEL:
+            os.kill(pid, info.si_signo)
+        ended, status = os.waitpid(pid, os.WNOHANG)
+        if ended:
+            run.status = status
+        if sampling:
+            _take(run, live)
+        run.seconds = time.monotonic() - run.started
+        if sampling and duration is not None and run.seconds >= duration:
+            live.stop()
+            sampling = False
+    live.stop()
+
+
+def _take(run: Run, live: _engine.Live) -> None:
+    live.poll()
+    for name, pid in live.known:
+        if name not in run.commands:
+            run.commands[name] = [meta.as_text(word) for word in command_of(pid)]
+    now = time.monotonic() - run.started
+    run.on_progress(Progress(now, 0, len(live.known), run.status is not None, samples=live.samples))
+
+
+# A process that runs already
+
+
+def _attached(run: Run, pid: int | None, duration: float | None) -> _engine.Live:
+    """Until it ends, `duration` is over, or somebody presses Ctrl-C. It never notices."""
+    assert pid is not None
+    handle = _handle_of(pid)
+    blocked = set(FORWARDED)
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, blocked)
+    try:
+        live = _opened(_engine.Live.attach, pid, run)
+        run.started = time.monotonic()
+        while duration is None or run.seconds < duration:
+            left = POLL_SECONDS if duration is None else min(POLL_SECONDS, duration - run.seconds)
+            stopped = signal.sigtimedwait(blocked, left)
+            _take(run, live)
+            run.seconds = time.monotonic() - run.started
+            if stopped is not None or select.select([handle], [], [], 0)[0]:
+                break
+        live.stop()
+    finally:
+        os.close(handle)
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    return live
+
+
+def _handle_of(pid: int) -> int:
+    try:
+        return os.pidfd_open(pid)
+    except ProcessLookupError as error:
+        raise StallscopeError(
+            f"there is no process {pid}", now="ps, and give the number of one"
+        ) from error
+
+
+# What is kept
+
+
+def _write(run: Run, live: _engine.Live, attached: int | None) -> None:
+    opening = Meta(
+        format_version=schemas().format_version,
+        stallscope=__version__,
+        state="recording",
+        name="",
+        parent=None,
+        command=run.command,
+        folder=meta.as_text(str(Path.cwd())),
+        created=moment(),
+        source="clock",
+        machine="none",
+        options=run.described | {"skid": live.skid},
+        host=host_facts(),
+        counted=False,
+        sample_period=round(1e9 / run.rate),
+    )
+    quality = list(_quality(live))
+    try:
+        for number, image in enumerate(live.images()):
+            folder = run.folder if number == 0 else run.folder / CHILDREN / image["name"]
+            if number:
+                make_folder(folder)
+            facts = _facts(run, image, opening, is_root=number == 0, attached=attached)
+            _write_image(folder, facts, image["tables"], quality if number == 0 else [])
+    except OSError as error:
+        run.failure = StallscopeError(
+            "the recording could not be written",
+            error.strerror or str(error),
+            "free some space, or record to another disk with -o",
+            status=OWN_FAILURE,
+        )
+
+
+def _write_image(
+    folder: Path, facts: Meta, made: dict[str, Any], quality: Sequence[Quality]
+) -> None:
+    writer = ProcessWriter(folder)
+    for table, columns in made.items():
+        writer.append(table, columns)
+    writer.append_quality(quality)
+    writer.seal(facts)
+
+
+def _facts(
+    run: Run, image: dict[str, Any], opening: Meta, *, is_root: bool, attached: int | None
+) -> Meta:
+    facts = msgspec.structs.replace(
+        opening,
+        name=image["name"],
+        parent=None if is_root else image["parent"] or None,
+        command=run.command if is_root else run.commands.get(image["name"], []),
+        created=moment(image["started_ns"]),
+        pid=image["pid"],
+        forked=image["forked"],
+        complete=True,
+        threads=len(image["tables"]["thread"]["thread"]),
+        samples=image["samples"],
+        lost_samples=0,
+        seconds=(image["ended_ns"] - image["started_ns"]) / 1e9,
+    )
+    if is_root:
+        facts = msgspec.structs.replace(facts, seconds=run.seconds, **ending(run.status))
+        if attached is not None:
+            facts = msgspec.structs.replace(facts, ending="unknown")
+    return facts
+
+
+def _quality(live: _engine.Live) -> list[Quality]:
+    found = []
+    if live.lost:
+        share = live.lost / max(1, live.lost + live.samples)
+        found.append(
+            Quality(
+                "lost_samples",
+                "warning" if share > 0.01 else "info",
+                "the kernel's buffer was full, and samples were lost",
+                live.lost,
+            )
+        )
+    if live.damaged:
+        found.append(
+            Quality("damaged", "warning", "records of the kernel made no sense", live.damaged)
+        )
+    if not live.sees_kernel:
+        found.append(
+            Quality("no_kernel", "info", "this user may not sample the kernel: no time in it shows")
+        )
+    return found
+
+
+def _warnings(live: _engine.Live) -> tuple[str, ...]:
+    if live.samples == 0:
+        return ("no sample came: the program used less processor time than one takes",)
+    if live.lost > 0.01 * (live.samples + live.lost):
+        return (f"{live.lost:,} samples were lost: the kernel's buffers were full",)
+    return ()
