@@ -68,7 +68,11 @@ OPERATION = Table(
         Column("operation", "u32", "number"),
         Column("block", "u32", "block it belongs to"),
         Column("address", "u64", "of its instruction", "bytes"),
-        Column("kind", "u8", "0 load, 1 store, 2 modify; 3 none, of instructions at which a clock found a thread"),
+        Column(
+            "kind",
+            "u8",
+            "0 load, 1 store, 2 modify; 3 none, of instructions at which a clock found a thread",
+        ),
         Column("size", "u32", "bytes accessed", "bytes"),
         Column("executions", "u64", "times the operation was reached"),
         Column("function", "string", "innermost function, inlined ones included"),

@@ -150,11 +150,13 @@ class Recorder:
         stdin: bytes = b"",
         cwd: Path | None = None,
         env: Mapping[str, str] | None = None,
+        source: str = "valgrind",
     ) -> Made:
         path = self.place()
         # What capture does is the same with and without a machine beside it, but quicker without.
-        words = [STALLSCOPE, "record", "-q", "--machine", "none", "-o", path, *options, "--"]
-        words += command
+        machine = ["--machine", "none"] if source == "valgrind" else []
+        words = [STALLSCOPE, "record", "-q", "--source", source, *machine, "-o", path, *options]
+        words += ["--", *command]
         ran = run(*words, stdin=stdin, cwd=cwd, env=env)
         assert (path / "meta.json").exists(), ran.stderr
         return Made(ran, path)

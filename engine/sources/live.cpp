@@ -17,12 +17,14 @@ std::uint64_t now() {
 
 }  // namespace
 
-Live::Live(symbols::SymbolCache& symbols)
-    : skid_(skid_of(count_skid())), started_(now()), tree_(symbols, skid_, started_) {}
+Live::Live(const ClockOptions& options, symbols::SymbolCache& symbols)
+    : skid_(skid_of(count_skid())),
+      started_(now()),
+      tree_(symbols, skid_, started_, options.children) {}
 
 Result<std::unique_ptr<Live>> Live::on_exec(pid_t process, const ClockOptions& options,
                                             symbols::SymbolCache& symbols) {
-  std::unique_ptr<Live> live(new Live(symbols));
+  std::unique_ptr<Live> live(new Live(options, symbols));
   auto clock = Clock::on_exec(process, options);
   if (!clock) return clock.error();
   live->clock_.emplace(std::move(*clock));
@@ -31,7 +33,7 @@ Result<std::unique_ptr<Live>> Live::on_exec(pid_t process, const ClockOptions& o
 
 Result<std::unique_ptr<Live>> Live::attach(pid_t process, const ClockOptions& options,
                                            symbols::SymbolCache& symbols) {
-  std::unique_ptr<Live> live(new Live(symbols));
+  std::unique_ptr<Live> live(new Live(options, symbols));
   auto clock = Clock::attach(process, options);
   if (!clock) return clock.error();
   live->clock_.emplace(std::move(*clock));

@@ -35,7 +35,7 @@ class Live {
   std::uint64_t started() const { return started_; }  // on the monotonic clock, nanoseconds
 
  private:
-  explicit Live(symbols::SymbolCache& symbols);
+  Live(const ClockOptions& options, symbols::SymbolCache& symbols);
 
   unsigned skid_;
   std::uint64_t started_;

@@ -89,6 +89,19 @@ void SampledImage::place_variables(const target::Module& module) {
     buckets_.name("global", symbols.text(v.name), symbols.text(v.type), v.address + bias, v.size);
 }
 
+// The kernel tells of a mapping that grew, as the heap does, as of a new one over the old: what is
+// new is left.
+void SampledImage::skip_known(target::Mapping& m) const {
+  while (m.start < m.end) {
+    const target::Mapping* before = mappings_.find(m.start);
+    if (before == nullptr || before->path != m.path || before->access != m.access ||
+        before->offset - before->start != m.offset - m.start)
+      return;
+    m.offset += before->end - m.start;
+    m.start = before->end;
+  }
+}
+
 void SampledImage::map(const Mapped& mapped) {
   target::Mapping m;
   m.start = mapped.start;
@@ -98,14 +111,8 @@ void SampledImage::map(const Mapped& mapped) {
   m.path = path_of(mapped);
   m.access = mapped.has_detail ? mapped.protection & kReadWriteExecute : mapped.data ? 1 : 5;
   m.thread = thread_of(mapped.tid, mapped.source.time);
+  skip_known(m);
   if (m.end <= m.start) return;
-  // The kernel tells of a mapping that grew, as the heap does, as of a new one over the old.
-  const target::Mapping* before = mappings_.find(m.start);
-  const bool grew = before != nullptr && before->start == m.start && before->path == m.path &&
-                    before->access == m.access && before->offset == m.offset;
-  if (grew && before->end >= m.end) return;
-  if (grew) m.offset += before->end - m.start;
-  if (grew) m.start = before->end;
   const bool stack = m.path == "[stack]";
   buckets_.map(stack ? "stack" : "mapping", stack ? "" : m.path, m.start, m.end - m.start);
   if (stack) stacks_.emplace(m.start, m.thread);

@@ -101,6 +101,7 @@ class SampledImage {
     return time > sampling_.started ? time - sampling_.started : 0;
   }
   std::uint32_t thread_of(std::uint32_t tid, std::uint64_t time);
+  void skip_known(target::Mapping& m) const;
   void place_variables(const target::Module& module);
   void place_stack(std::uint32_t thread, std::uint64_t pointer);
   std::uint32_t spot_at(std::uint64_t ip);

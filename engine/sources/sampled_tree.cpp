@@ -33,6 +33,7 @@ bool read_line(const std::string& line, std::string& path, Mapped& out) {
   in >> std::hex >> out.start >> dash >> end >> access >> out.page_offset >> device >> std::dec >>
       out.inode >> std::ws;
   if (!in && !in.eof()) return false;
+  path.clear();  // which getline does not, when nothing is left
   std::getline(in, path);
   out.length = end - out.start;
   out.protection = protection_of(access);
@@ -138,6 +139,7 @@ void SampledTree::on(const Forked& forked) {
     image_of(forked.pid, forked.time).start_thread(forked.tid, forked.parent_tid, forked.time);
     return;
   }
+  if (!children_) return;
   const SampledImage& parent = image_of(forked.parent_pid, forked.time);
   SampledImage& child = make_image(forked.pid, forked.time);
   child.parent = parent.name();

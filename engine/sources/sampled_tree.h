@@ -16,8 +16,8 @@ namespace stallscope::sources {
 
 class SampledTree {
  public:
-  SampledTree(symbols::SymbolCache& symbols, unsigned skid, std::uint64_t started)
-      : sampling_{symbols, code_, skid, started} {}
+  SampledTree(symbols::SymbolCache& symbols, unsigned skid, std::uint64_t started, bool children)
+      : sampling_{symbols, code_, skid, started}, children_(children) {}
   SampledTree(const SampledTree&) = delete;
 
   // A process that runs already: its mappings and threads as /proc has them.
@@ -54,6 +54,7 @@ class SampledTree {
 
   CodeFiles code_;
   Sampling sampling_;
+  bool children_;  // whether processes that it starts are followed
   Layout layout_;
   std::vector<std::byte> bytes_;
   std::vector<Pending> pending_;

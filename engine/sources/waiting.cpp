@@ -58,10 +58,20 @@ std::size_t step_before(const FunctionCode& code, std::size_t at) {
   return before;
 }
 
-bool in_a_loop(const FunctionCode& code, std::uint64_t address) {
-  return std::any_of(code.loops.begin(), code.loops.end(), [&](const auto& loop) {
-    return loop.first <= address && address <= loop.second;
-  });
+// Whether step `at` makes what it needs itself in its next round: it is in a loop in which nothing
+// else changes register `r`.
+bool follows_itself(const FunctionCode& code, std::size_t at, RegisterNumber r) {
+  const std::uint64_t address = code.steps[at].address;
+  for (const auto& [start, end] : code.loops) {
+    if (address < start || end < address) continue;
+    const auto inside = [&](const Step& s) { return start <= s.address && s.address <= end; };
+    const bool alone = std::none_of(code.steps.begin(), code.steps.end(), [&](const Step& s) {
+      const bool calls = s.instruction.flow == Flow::kCall;
+      return s.address != address && inside(s) && (calls || writes_register(s, r));
+    });
+    if (alone) return true;
+  }
+  return false;
 }
 
 // Whether a register is the same behind step `last` as behind step `first`.
@@ -93,6 +103,7 @@ std::optional<Value> from_address(const FunctionCode& code, std::size_t defined,
 // What register `r`, which step `step` overwrites, held before it: searched backwards through
 // straight code for copies of it, and for what it was made from.
 std::optional<Value> overwritten(const FunctionCode& code, std::size_t step, RegisterNumber r) {
+  if (code.jumps.contains(code.steps[step].address)) return std::nullopt;
   std::uint64_t added = 0;
   for (std::size_t i = step, back = 0; i-- > 0 && back < kFarBack; ++back) {
     const Step& s = code.steps[i];
@@ -155,12 +166,13 @@ void find_address(const FunctionCode& code, std::size_t at, bool behind, const M
     return;
   out.terms.clear();
   out.how = How::kNone;
-  const bool follows = step.effect.move == Move::kLoad && step.effect.to == m.base &&
-                       m.index == kNoRegister && in_a_loop(code, step.address);
-  if (!follows) return;
-  out.how = How::kNext;
-  out.terms.push_back({m.base, 1});
   out.constant = static_cast<std::uint64_t>(m.displacement);
+  for (auto [r, scale] : {std::pair{m.base, std::uint8_t{1}}, {m.index, m.scale}}) {
+    if (r == kNoRegister) continue;
+    if (!is_general(r) || (writes_register(step, r) && !follows_itself(code, at, r))) return;
+    out.terms.push_back({r, scale});
+  }
+  out.how = How::kNext;
 }
 
 }  // namespace

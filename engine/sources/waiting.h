@@ -24,7 +24,7 @@ enum class How : std::uint8_t {
   kNone,   // the address cannot be known
   kExact,  // from registers that the instruction left alone
   kKept,   // what it overwrote is still somewhere else
-  kNext,   // the address that the same instruction will access next: it follows a chain
+  kNext,   // the one that the same instruction accesses next: it follows a chain
 };
 
 // How to get the address of an access from the registers behind it.

@@ -113,7 +113,8 @@ void TableMaker::fill_modules() {
     const Module& m = modules[i];
     if (!m.has_code) continue;
     const symbols::Symbols* symbols = resolver_.symbols(i);
-    tables_.module.append({i, m.path, symbols ? symbols::hexadecimal(symbols->facts().build_id) : "",
+    tables_.module.append({i, m.path,
+                           symbols ? symbols::hexadecimal(symbols->facts().build_id) : "",
                            resolver_.bias(i), m.start, m.end, m.loaded, m.unloaded});
   }
 }

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 SUFFIX = ".stallscope"
 CHILDREN = "children"
 STREAM = "stream.ss"
+LIVE_SOURCES = ("clock", "perf")  # samples at native speed
 
 
 class Recording:
@@ -54,10 +55,16 @@ class Recording:
         yield self
         yield from self.children
 
+    def table_names(self) -> list[str]:
+        """Of the tables that recordings of its source have."""
+        if self.meta.source not in LIVE_SOURCES:
+            return list(tables.schemas().tables)
+        return [*tables.schemas().tables, "bucket", *tables.schemas().sampled]
+
     def table(self, name: str) -> pa.Table:
         """One table of this process image, as Arrow."""
-        if name not in tables.schemas().tables:
-            known = ", ".join(tables.schemas().tables)
+        if name not in self.table_names():
+            known = ", ".join(self.table_names())
             raise StallscopeError(f"there is no table {name}", f"there are: {known}")
         if self.recovered:
             return self.recovered.table(name)

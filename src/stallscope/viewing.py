@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from stallscope import machines, processes
+from stallscope.analyses.live import LiveView
 from stallscope.analyses.objects import MissView
 from stallscope.analyses.sites import DEPTH
-from stallscope.recording import Recording, open_recording
+from stallscope.errors import StallscopeError
+from stallscope.recording import LIVE_SOURCES, Recording, open_recording
 from stallscope.sampling import make_probe
 
 
@@ -24,7 +26,7 @@ def view(
     region: str | None = None,
     stack_by_function: bool = False,
     **probe: Any,
-) -> MissView:
+) -> MissView | LiveView:
     """A recording (the newest here when not told) on a machine (as recorded), all of its processes
     or one: what was kept of that, or a replay of the trace, which then is kept.
 
@@ -32,9 +34,24 @@ def view(
     (what the analyses of these names, and misses(classify=True), look at), event, period, seed,
     sampling, min_latency, handler_cost, perturb, budget."""
     opened = recording if isinstance(recording, Recording) else open_recording(recording)
+    if opened.meta.samples or opened.meta.source in LIVE_SOURCES:
+        given = {"machine": machine, "region": region, "stack_by_function": stack_by_function}
+        _check_live(opened, given | probe)
+        return LiveView(opened, processes.choose(opened, process), depth, wrapper)
     name = machine or (opened.meta.machine if opened.meta.machine != "none" else "default")
     model = machines.load(name)
     replay = processes.replay(
         opened, model, name, make_probe(model, frames=stack_by_function, **probe), process
     )
     return MissView(replay, depth, wrapper, region=region, stack_by_function=stack_by_function)
+
+
+def _check_live(recording: Recording, options: dict[str, Any]) -> None:
+    """Samples of a real machine cannot be taken again in another way."""
+    for name, value in options.items():
+        if value is not None and value is not False:
+            raise StallscopeError(
+                f"--{name.replace('_', '-')} is not for samples",
+                f"{recording.path.name} was recorded by --source {recording.meta.source}",
+                "stallscope record --source valgrind -- PROGRAM",
+            )

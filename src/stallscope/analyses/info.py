@@ -30,6 +30,7 @@ class ProcessRow:
     peak_heap_bytes: int
     seconds: float | None
     stream_bytes: int
+    samples: int
 
 
 @dataclass(frozen=True)
@@ -58,6 +59,8 @@ class Info:
     frees: int
     seconds: float | None
     stream_bytes: int
+    samples: int  # of recordings at native speed
+    lost_samples: int
     processes: list[ProcessRow]
     thread_rows: list[dict[str, Any]]
     modules: list[dict[str, Any]]
@@ -99,6 +102,8 @@ def info(recording: Recording) -> Info:
         frees=total("frees"),
         seconds=root.seconds,
         stream_bytes=total("stream_bytes"),
+        samples=total("samples"),
+        lost_samples=total("lost_samples"),
         processes=[_process_row(m) for m in metas],
         thread_rows=_rows(images, "thread"),
         modules=_modules(images),

@@ -6,9 +6,16 @@ from __future__ import annotations
 import collections
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from stallscope.analyses.code import CodeMisses, code_misses
+from stallscope.analyses.live import (
+    LiveObjects,
+    LivePlaces,
+    LiveView,
+    live_objects,
+    live_places,
+)
 from stallscope.analyses.regions import numbers
 from stallscope.analyses.sampling import Sampling, sampling_of
 from stallscope.analyses.sites import DEPTH, site_names
@@ -96,6 +103,8 @@ class Objects:
     overhead: float | None = None  # of sampling: the handler's share of all cycles
     perturbation: float | None = None  # by sampling: additional misses of the level, relative
     sampling: Sampling | None = None
+    source: str = "valgrind"
+    confidence: None = None  # everything was counted
 
     def top(self, most: int, least: float = 0.0) -> tuple[list[ObjectRow], ObjectRow | None]:
         """The first rows, of those with at least this share of the misses or the latency, and what
@@ -123,6 +132,8 @@ class Places:
     levels: list[LevelRow]
     rows: list[PlaceRow]
     region: str | None = None
+    source: str = "valgrind"
+    confidence: None = None  # everything was counted
 
     def top(self, most: int, least: float = 0.0) -> tuple[list[PlaceRow], PlaceRow | None]:
         """The first rows, of those with at least this share of the misses or the latency, and what
@@ -300,8 +311,14 @@ class MissView:
         return groups
 
 
-def objects(view: MissView, function: str | None = None) -> Objects:
+@overload
+def objects(view: MissView, function: str | None = None) -> Objects: ...
+@overload
+def objects(view: LiveView, function: str | None = None) -> LiveObjects: ...
+def objects(view: MissView | LiveView, function: str | None = None) -> Objects | LiveObjects:
     """Stat buckets by latency; of one function's accesses when it is given."""
+    if isinstance(view, LiveView):
+        return live_objects(view, function)
 
     def keep(bucket: int, operation: int) -> bool:
         return function is None or view.places.get(operation, ("",))[0] == function
@@ -349,11 +366,20 @@ def objects(view: MissView, function: str | None = None) -> Objects:
         overhead=sampling.overhead,
         perturbation=sampling.perturbation,
         sampling=sampling,
+        source=view.replay.recording.meta.source,
     )
 
 
-def places(view: MissView, *, by_line: bool, object_name: str | None = None) -> Places:
+@overload
+def places(view: MissView, *, by_line: bool, object_name: str | None = None) -> Places: ...
+@overload
+def places(view: LiveView, *, by_line: bool, object_name: str | None = None) -> LivePlaces: ...
+def places(
+    view: MissView | LiveView, *, by_line: bool, object_name: str | None = None
+) -> Places | LivePlaces:
     """Functions or lines by latency; of the accesses to one object when it is given."""
+    if isinstance(view, LiveView):
+        return live_places(view, by_line=by_line, object_name=object_name)
 
     def keep(bucket: int, operation: int) -> bool:
         return object_name is None or view.name(bucket) == object_name
@@ -395,14 +421,15 @@ def places(view: MissView, *, by_line: bool, object_name: str | None = None) -> 
         view.level_rows(),
         rows,
         view.region,
+        view.replay.recording.meta.source,
     )
 
 
-def functions(view: MissView, object_name: str | None = None) -> Places:
+def functions(view: MissView | LiveView, object_name: str | None = None) -> Places | LivePlaces:
     return places(view, by_line=False, object_name=object_name)
 
 
-def lines(view: MissView, object_name: str | None = None) -> Places:
+def lines(view: MissView | LiveView, object_name: str | None = None) -> Places | LivePlaces:
     return places(view, by_line=True, object_name=object_name)
 
 

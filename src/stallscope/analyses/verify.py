@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from stallscope import _engine, tables
+from stallscope import _engine
 from stallscope.errors import StallscopeError
-from stallscope.recording import STREAM, Recording
+from stallscope.recording import LIVE_SOURCES, STREAM, Recording
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -43,14 +43,16 @@ def verify(recording: Recording) -> Verdict:
     truncated = False
     for image in recording.processes():
         name = image.meta.name
-        stream = _check_stream(image)
+        sampled = image.meta.source in LIVE_SOURCES  # which have no stream
+        stream = _NO_STREAM if sampled else _check_stream(image)
         truncated = truncated or bool(stream["truncated"]) or image.recovered is not None
         errors += stream["errors"]
         notes += stream["notes"]
         rows += [Violation(name, *violation) for violation in stream["violations"]]
-        found = {table: image.table(table) for table in tables.schemas().tables}
+        found = {table: image.table(table) for table in image.table_names()}
         checked += len(found)
-        broken = [Violation(name, "error", *problem) for problem in _problems(image, found)]
+        problems = _sample_problems(image, found) if sampled else _problems(image, found)
+        broken = [Violation(name, "error", *problem) for problem in problems]
         errors += len(broken)
         rows += broken
         instructions += image.meta.instructions
@@ -64,6 +66,27 @@ def verify(recording: Recording) -> Verdict:
         truncated,
         rows,
     )
+
+
+_NO_STREAM: dict[str, Any] = {"truncated": False, "errors": 0, "notes": 0, "violations": ()}
+
+
+def _sample_problems(
+    image: Recording, found: dict[str, pa.Table]
+) -> Iterator[tuple[str, int | None, str]]:
+    """Samples are as many as meta.json says, and what they name is there."""
+    samples = found["live_sample"]
+    if samples.num_rows != image.meta.samples:
+        text = f"there are {samples.num_rows} samples, the recording has {image.meta.samples}"
+        yield "samples", None, text
+    for column, table in (("operation", "operation"), ("bucket", "bucket"), ("thread", "thread")):
+        named = set(samples[column].to_pylist()) - {None}
+        if not named <= set(found[table][column].to_pylist()):
+            yield f"sample_{column}", None, f"a sample names a {column} that is not in the table"
+    confidence = samples["confidence"].to_pylist()
+    if any(not 0 <= value <= 1 for value in confidence):
+        yield "confidence", None, "a confidence lies outside of 0 to 1"
+    yield from _object_problems(found["object"])
 
 
 def _check_stream(image: Recording) -> dict[str, Any]:

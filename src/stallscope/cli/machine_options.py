@@ -5,13 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
-
-if TYPE_CHECKING:
-    from stallscope.analyses.objects import MissView
-
 
 SAMPLING = (
     "event",
@@ -100,12 +96,15 @@ def region_option(function: Callable[..., Any]) -> Callable[..., Any]:
     )(function)
 
 
-def view_of(recording: str | None, **options: Any) -> MissView:
-    """The options are those above. Says which processes nothing is known of."""
+def view_of(recording: str | None, **options: Any) -> Any:
+    """A MissView, or a LiveView of a recording at native speed. The options are those above. Says
+    which processes nothing is known of."""
+    from stallscope.analyses.objects import MissView
     from stallscope.viewing import view
 
     found = view(recording, **given(options))
-    if missing := getattr(found.replay, "left_out", ()):
+    missing = getattr(found.replay, "left_out", ()) if isinstance(found, MissView) else ()
+    if missing:
         names = ", ".join(image.meta.name for image in missing)
         click.echo(f"stallscope: left out, as they have no trace: {names}", err=True)
     return found

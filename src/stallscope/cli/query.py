@@ -34,7 +34,7 @@ def command(
     if len(words) > 2:
         raise StallscopeError("too many words", now="stallscope query [RECORDING] 'SELECT …'")
     recording = open_recording(words[0] if len(words) == 2 else None)
-    tables = {name: recording.table(name) for name in schemas().tables}
+    tables = {name: recording.table(name) for name in recording.table_names()}
     if machine is not None:
         from stallscope import machines, results
 

@@ -7,8 +7,9 @@ import sys
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
-from stallscope.cli.machine_options import given, sampling_options
+from stallscope.cli.machine_options import sampling_options
 from stallscope.cli.options import Count, Size
 from stallscope.errors import StallscopeError
 from stallscope.record import PROBES, SOURCES, record
@@ -26,7 +27,19 @@ from stallscope.record import PROBES, SOURCES, record
     type=click.Choice(SOURCES),
     default="valgrind",
     show_default=True,
-    help="How to capture.",
+    help="Every access through a simulated machine, or samples at native speed by a clock.",
+)
+@click.option(
+    "-p", "--pid", type=click.IntRange(min=1), metavar="PID", help="Watch a running process."
+)
+@click.option(
+    "--duration", type=float, metavar="SECONDS", help="Stop sampling after this [at its end]."
+)
+@click.option(
+    "--rate",
+    type=int,
+    metavar="N",
+    help="Samples for each second of a thread's processor time [251].",
 )
 @click.option(
     "--machine",
@@ -66,23 +79,34 @@ from stallscope.record import PROBES, SOURCES, record
     help="Blocks of code that a thread runs before another may.",
 )
 @click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="[--] PROGRAM [ARGS]...")
+@click.pass_context
 def command(
-    quiet: bool, no_children: bool, no_heap: bool, command: tuple[str, ...], **options: Any
+    context: click.Context,
+    /,
+    quiet: bool,
+    no_children: bool,
+    no_heap: bool,
+    command: tuple[str, ...],
+    **options: Any,
 ) -> int:
-    """Run PROGRAM to its end, with its own output and exit status, and record it."""
+    """Run PROGRAM to its end, with its own output and exit status, and record it.
+
+    With -p PID a running process is watched until it ends, --duration is over, or Ctrl-C."""
     from stallscope.views.terminal import record as view
 
-    if not command:
+    options = {
+        name: value
+        for name, value in options.items()
+        if context.get_parameter_source(name) is not ParameterSource.DEFAULT
+    }
+    if options.get("pid") is not None:
+        options.setdefault("source", "clock")
+    elif not command:
         raise StallscopeError("no program to record", now="stallscope record -- PROGRAM ARGS")
+    options |= {"children": False} if no_children else {}
+    options |= {"heap": False} if no_heap else {}
     status = view.Status(quiet=quiet)
-    options = given(options)
-    recorded = record(
-        command,
-        children=not no_children,
-        heap=not no_heap,
-        on_progress=status.show,
-        **options,
-    )
+    recorded = record(command, on_progress=status.show, **options)
     status.close()
     if not quiet:
         view.closing_words(recorded, sys.stderr)

@@ -21,7 +21,11 @@ def make_output(given: str | Path | None, program: str, force: bool) -> Path:
             folder, number = Path(f"{stem}-{number}{SUFFIX}"), number + 1
     else:
         folder = Path(given)
-    if folder.exists() or folder.is_symlink():
+    try:
+        taken = folder.exists() or folder.is_symlink()
+    except OSError as error:
+        raise StallscopeError(f"cannot make {folder}", error.strerror or "", status=125) from error
+    if taken:
         _make_way(folder, force)
     make_folder(folder)
     return folder.absolute()

@@ -48,9 +48,11 @@ def show(result: Info, console: Console, limit: int) -> None:
 
 
 def _facts(result: Info) -> list[tuple[str, str]]:
-    heap = f"{result.allocations:,} blocks made, {result.frees:,} freed"
+    return [*_common_facts(result), *(_sample_facts if result.samples else _run_facts)(result)]
+
+
+def _common_facts(result: Info) -> list[tuple[str, str]]:
     after = "" if result.seconds is None else f", after {duration(result.seconds)}"
-    trace = f"kept, {size(result.stream_bytes)}" if result.trace else "not kept (record --trace)"
     return [
         ("command", shlex.join(result.command)),
         ("ended", ending(result) + after),
@@ -58,6 +60,21 @@ def _facts(result: Info) -> list[tuple[str, str]]:
         ("source", f"{result.source}, machine {result.machine}"),
         ("processes", f"{len(result.processes):,}"),
         ("threads", f"{result.threads:,}"),
+    ]
+
+
+def _sample_facts(result: Info) -> list[tuple[str, str]]:
+    lost = f", {result.lost_samples:,} lost" if result.lost_samples else ""
+    return [
+        ("samples", f"{result.samples:,}{lost}"),
+        ("modules", f"{len(result.modules):,}"),
+    ]
+
+
+def _run_facts(result: Info) -> list[tuple[str, str]]:
+    heap = f"{result.allocations:,} blocks made, {result.frees:,} freed"
+    trace = f"kept, {size(result.stream_bytes)}" if result.trace else "not kept (record --trace)"
+    return [
         ("instructions", f"{result.instructions:,}"),
         ("loads", f"{result.loads:,}"),
         ("stores", f"{result.stores:,}"),

@@ -10,15 +10,25 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.text import Text
 
+from stallscope.views.terminal import live
 from stallscope.views.terminal.rows import left_out, scope, together
 from stallscope.views.terminal.rows import table as table_of
 from stallscope.views.terminal.text import amount, clean, size
 
 if TYPE_CHECKING:
+    from typing_extensions import TypeIs
+
     from stallscope.analyses.evictions import Evictions, ResidentRow
     from stallscope.analyses.levels import Levels
+    from stallscope.analyses.live import LiveObjects, LivePlaces
     from stallscope.analyses.objects import LevelRow, ObjectRow, Objects, Places
     from stallscope.analyses.sampling import Sampling
+
+
+def _is_live(
+    result: Objects | Places | LiveObjects | LivePlaces,
+) -> TypeIs[LiveObjects | LivePlaces]:
+    return hasattr(result, "states")
 
 
 def _levels(rows: list[LevelRow], console: Console) -> None:
@@ -48,7 +58,10 @@ def _type(row: ObjectRow) -> str:
     return f"  {clean(row.type)}" + ("" if sure else f" ({row.type_confidence:.0%})")
 
 
-def show_objects(result: Objects, console: Console, limit: int) -> None:
+def show_objects(result: Objects | LiveObjects, console: Console, limit: int) -> None:
+    if _is_live(result):
+        live.show_objects(result, console, limit)
+        return
     sampling = result.sampling
     tagged = sampling is not None and sampling.mode == "tagged"
     console.print(
@@ -122,7 +135,10 @@ def _cost(sampling: Sampling, level: str) -> Iterator[str]:
         yield sampling.note
 
 
-def show_places(result: Places, console: Console, limit: int) -> None:
+def show_places(result: Places | LivePlaces, console: Console, limit: int) -> None:
+    if _is_live(result):
+        live.show_places(result, console, limit)
+        return
     console.print(
         Text(
             f"{scope(result.machine, result.region)}: misses of {result.level}, latency of all "
