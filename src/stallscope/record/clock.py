@@ -29,7 +29,7 @@ from stallscope.record.life import (
     moment,
     silent,
 )
-from stallscope.record.output import make_output
+from stallscope.record.output import new_folder
 from stallscope.record.preflight import preflight
 from stallscope.record.writer import ProcessWriter, Quality, make_folder
 from stallscope.recording import CHILDREN, Recording
@@ -76,7 +76,7 @@ def record(
     target = preflight(command, native=True) if pid is None else None
     words = list(target.command) if target else command_of(pid or 0)
     run = Run(
-        folder=make_output(output, target.program if target else words[0], force),
+        folder=new_folder(output, target.program if target else words[0], force),
         command=[meta.as_text(word) for word in words],
         children=children,
         rate=rate,

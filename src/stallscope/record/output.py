@@ -13,7 +13,7 @@ from stallscope.record.writer import make_folder
 from stallscope.recording import SUFFIX
 
 
-def make_output(given: str | Path | None, program: str, force: bool) -> Path:
+def new_folder(given: str | Path | None, program: str, force: bool) -> Path:
     if given is None:
         stem = Path(program).name
         folder, number = Path(f"{stem}{SUFFIX}"), 2

@@ -30,7 +30,7 @@ from stallscope.record.life import (
     moment,
     silent,
 )
-from stallscope.record.output import make_output
+from stallscope.record.output import new_folder
 from stallscope.record.preflight import Target, preflight
 from stallscope.record.session import Session
 from stallscope.record.tool import OWN_FAILURE, CaptureOptions, capture_command
@@ -314,7 +314,7 @@ def record(
     )
     run = Run(
         target=target,
-        folder=make_output(output, target.program, force),
+        folder=new_folder(output, target.program, force),
         options=options,
         trace=trace,
         machine=model,

@@ -50,8 +50,8 @@ def import_trace(
     kept trace; `maps` is a copy of the program's /proc/PID/maps and gives names to what lies there.
     A perf.data file becomes a sampled recording. `max_accesses` stops reading early."""
     from stallscope import machines
-    from stallscope.record import new_folder
     from stallscope.record.importing.maps import read_maps
+    from stallscope.record.output import new_folder
     from stallscope.recording import Recording
 
     if format not in FORMATS:
