@@ -24,36 +24,45 @@ BucketId Buckets::allocate(std::uint64_t address, std::uint64_t size, std::uint3
   const BucketId bucket = by_site_[site];
   ++buckets_[bucket].blocks;
   buckets_[bucket].bytes += size;
-  release(address);  // its free may have gone unseen
-  live_.emplace(address, Live{size, bucket});
-  change(address, room(size), [&] { heap_.insert(address, room(size), bucket); });
+  auto [live, fresh] = live_.try_emplace(address);
+  if (!fresh) {  // its free went unseen
+    release(address);
+    live = live_.try_emplace(address).first;
+  }
+  *live = {size, bucket};
+  change(address, room(size), [&] { return heap_.insert(address, room(size), bucket); });
   return bucket;
 }
 
 void Buckets::release(std::uint64_t address) {
-  auto found = live_.find(address);
-  if (found == live_.end()) return;
+  const Live* found = live_.find(address);
+  if (found == nullptr) return;
   released_address_ = address;
-  released_ = found->second;
+  released_ = *found;
   released_names_.clear();
   const std::uint64_t size = room(released_.size);
-  live_.erase(found);
+  live_.erase(address);
   change(address, size, [&] {
-    heap_.erase(address, size);
-    if (!given_.empty()) released_names_ = drop_names(address, size);
+    const bool wide = heap_.erase(address, size);
+    if (given_.empty()) return wide;
+    released_names_ = drop_names(address, size);
+    return wide || has_wide(address, size);
   });
 }
 
 void Buckets::revive(std::uint64_t address) {
-  if (address == 0 || address != released_address_ || live_.contains(address)) return;
-  live_.emplace(address, released_);
+  if (address == 0 || address != released_address_) return;
+  auto [live, fresh] = live_.try_emplace(address);
+  if (!fresh) return;
+  *live = released_;
   const std::uint64_t size = room(released_.size);
   change(address, size, [&] {
-    heap_.insert(address, size, released_.bucket);
+    const bool wide = heap_.insert(address, size, released_.bucket);
     for (const auto& [start, given] : released_names_) {
       given_.emplace(start, given);
       names_.insert(start, given.size, given.bucket);
     }
+    return wide || has_wide(address, size);
   });
 }
 
@@ -69,11 +78,11 @@ BucketId Buckets::named(std::string_view kind, std::string_view name, std::strin
 
 void Buckets::unmap(std::uint64_t address, std::uint64_t size) {
   if (size == 0 || wraps(address, size)) return;
-  changes_[kWideSlot] += 1;
   change(address, size, [&] {
     mappings_.erase(address, size);
     variables_.erase(address, size);
     if (!given_.empty()) drop_names(address, size);
+    return true;
   });
 }
 
@@ -83,8 +92,10 @@ void Buckets::place(ObjectMap& where, std::string_view kind, std::string_view na
   const BucketId bucket = named(kind, name, type);
   ++buckets_[bucket].blocks;
   buckets_[bucket].bytes += size;
-  if (&where == &mappings_) changes_[kWideSlot] += 1;
-  change(address, size, [&] { where.insert(address, size, bucket); });
+  change(address, size, [&] {
+    const bool wide = &where == &mappings_ || has_wide(address, size);
+    return where.insert(address, size, bucket) || wide;
+  });
   ++placed_;
 }
 
@@ -128,8 +139,10 @@ BucketId Buckets::grow_stack(std::uint64_t address) {
     });
   stacks_.erase(above);
   if (in_the_way) return kNoBucket;  // and never will
-  changes_[kWideSlot] += 1;
-  change(start, low - start, [&] { mappings_.insert(start, low - start, stack); });
+  change(start, low - start, [&] {
+    mappings_.insert(start, low - start, stack);
+    return true;
+  });
   buckets_[stack].bytes += low - start;
   stacks_[start] = stack;
   return stack;
@@ -144,10 +157,9 @@ BucketId Buckets::find_frame(std::uint64_t address, BucketId mapping) {
   return at->second;
 }
 
-// A change within a wide range that locate() may have given out as a whole counts as a wide one.
-void Buckets::stamp_changed(std::uint64_t start, std::uint64_t size) {
-  if (size >= ObjectMap::kWide || heap_.has_wide(start, size) || variables_.has_wide(start, size) ||
-      names_.has_wide(start, size)) {
+// A change within a wide range, which locate() may have given out as a whole, counts as a wide one.
+void Buckets::stamp_changed(std::uint64_t start, std::uint64_t size, bool wide) {
+  if (wide || size >= ObjectMap::kWide) {
     changes_[kWideSlot] += 1;
     return;
   }

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/flat_map.h"
 #include "probes/frames.h"
 #include "probes/object_map.h"
 #include "stallscope_tables.h"
@@ -117,8 +118,8 @@ class Buckets {
     std::uint32_t operation = kNone32;
   };
   struct Live {
-    std::uint64_t size;
-    BucketId bucket;
+    std::uint64_t size = 0;
+    BucketId bucket = kNoBucket;
   };
   using Names = std::map<std::uint64_t, Live>;  // by address
   void place(ObjectMap& where, std::string_view kind, std::string_view name, std::string_view type,
@@ -129,12 +130,16 @@ class Buckets {
   BucketId find_line_under_names(std::uint64_t line, std::uint32_t size);
   // Takes away the names that lie whole in a range, and gives them back.
   std::vector<Names::value_type> drop_names(std::uint64_t start, std::uint64_t size);
+  // change() says whether it touched a wide range.
   template <typename Change>
   void change(std::uint64_t start, std::uint64_t size, Change&& change) {
     if (watcher_) watcher_->before_change(start, size);
-    change();
-    stamp_changed(start, size);
+    stamp_changed(start, size, change());
     if (watcher_) watcher_->after_change(start, size);
+  }
+  bool has_wide(std::uint64_t start, std::uint64_t size) const {
+    return heap_.has_wide(start, size) || variables_.has_wide(start, size) ||
+           names_.has_wide(start, size);
   }
   template <typename Visit>
   void split_layer(unsigned layer, std::uint64_t start, std::uint64_t size, Visit& visit) {
@@ -163,7 +168,7 @@ class Buckets {
     return static_cast<std::uint32_t>(address >> kPageBits & (kSlots - 1));
   }
   std::uint32_t wide_changes() const { return changes_[kWideSlot]; }
-  void stamp_changed(std::uint64_t start, std::uint64_t size);
+  void stamp_changed(std::uint64_t start, std::uint64_t size, bool wide);
 
   std::vector<Bucket> buckets_;
   Stretch mapping_{kNoBucket, 0, 0};  // that a change was in last, at this stamp
@@ -171,7 +176,7 @@ class Buckets {
   std::vector<std::uint32_t> changes_ = std::vector<std::uint32_t>(kSlots + 1 + kMappingSlots);
   std::vector<BucketId> by_site_;
   std::unordered_map<std::string, BucketId> by_name_;  // kind, zero, name
-  std::unordered_map<std::uint64_t, Live> live_;       // heap blocks by address
+  FlatMap<Live> live_;                                 // heap blocks by address
   std::uint64_t placed_ = 0;
   Names given_;
   std::uint64_t released_address_ = 0;

@@ -3,8 +3,9 @@
 // bucket, a variable is one, and so on. Built for millions of small blocks that come and go, and
 // for a few ranges of any size.
 //
-// Memory is cut into pages. A page keeps the narrow ranges that begin or lie in it, sorted. Wide
-// ranges stand in a tree beside the pages. Ranges never overlap; a new one replaces what it covers.
+// Memory is cut into pages. A page keeps the ranges that lie in it or reach into it, sorted; the
+// whole pages of a wide range stand in a tree instead, as one. Ranges never overlap; a new one
+// replaces what it covers. So a page that keeps a range lies in no wide one.
 #pragma once
 
 #include <algorithm>
@@ -12,9 +13,9 @@
 #include <map>
 #include <memory>
 #include <set>
-#include <unordered_map>
 #include <vector>
 
+#include "base/flat_map.h"
 #include "probes/starts.h"
 
 namespace stallscope::probes {
@@ -33,16 +34,18 @@ class ObjectMap {
  public:
   static constexpr std::uint64_t kWide = 8 << 10;  // bytes of the narrowest wide range
 
-  void insert(std::uint64_t start, std::uint64_t size, BucketId bucket);
+  // Each says whether a wide range was placed or touched. What goes beyond the end of memory is
+  // left out.
+  bool insert(std::uint64_t start, std::uint64_t size, BucketId bucket);
   // Removes whatever lies in [start, start+size).
-  void erase(std::uint64_t start, std::uint64_t size);
+  bool erase(std::uint64_t start, std::uint64_t size);
 
   BucketId find(std::uint64_t address) {
-    if (const Page* page = page_of(address >> kPageBits)) {
-      const BucketId found = page->find(static_cast<std::uint32_t>(address & kPageMask));
-      if (found != kNoBucket) return found;
-    }
-    const Wide* wide = wide_at(address);
+    if (is_in(last_wide_, address)) return last_wide_.bucket;
+    const Page* page = page_of(address >> kPageBits);
+    if (page != nullptr && !page->empty())
+      return page->find(static_cast<std::uint32_t>(address & kPageMask));
+    const Stretch* wide = look_up_wide(address);
     return wide ? wide->bucket : kNoBucket;
   }
   // With what is around it that has the same answer, as far as that is cheap to know.
@@ -66,68 +69,79 @@ class ObjectMap {
   // for what lies between ranges. A range may come in several pieces.
   template <typename Visit>
   void split(std::uint64_t start, std::uint64_t size, Visit&& visit) {
-    const auto gap = [&](std::uint64_t from, std::uint64_t to) {
-      if (from < to) split_wide(from, to, visit);
-    };
     for_each_page(start, size, [&](std::uint64_t number, std::uint32_t from, std::uint32_t to) {
       const std::uint64_t base = number << kPageBits;
       const Page* page = page_of(number);
+      if (page == nullptr || page->empty()) return split_wide(base + from, base + to, visit);
       std::uint32_t done = from;
-      if (page != nullptr)
-        for (auto at = page->first_behind(from); at != page->ranges.end() && at->start < to; ++at) {
-          const std::uint32_t begin = std::max(from, at->start), end = std::min(to, at->end);
-          gap(base + done, base + begin);
-          visit(at->bucket, base + begin, std::uint64_t{end - begin});
-          done = end;
-        }
-      gap(base + done, base + to);
+      const auto gap = [&](std::uint32_t end) {
+        if (done < end) visit(kNoBucket, base + done, std::uint64_t{end - done});
+      };
+      for (auto at = page->first_behind(from); at != page->end() && at->start < to; ++at) {
+        const std::uint32_t begin = std::max<std::uint32_t>(from, at->start);
+        const std::uint32_t end = std::min<std::uint32_t>(to, at->end);
+        gap(begin);
+        visit(at->bucket, base + begin, std::uint64_t{end - begin});
+        done = end;
+      }
+      gap(to);
     });
   }
 
  private:
   static constexpr unsigned kPageBits = 12;
   static constexpr std::uint64_t kPageMask = (1u << kPageBits) - 1;
+  static constexpr std::uint64_t kNoPage = ~std::uint64_t{0};
 
   struct Range {
-    std::uint32_t start;  // within the page
-    std::uint32_t end;
+    std::uint16_t start;  // within the page
+    std::uint16_t end;
     BucketId bucket;
   };
-  struct Page {
-    std::vector<Range> ranges;  // sorted, never overlapping
-    // The first range that ends behind `offset`.
-    std::vector<Range>::const_iterator first_behind(std::uint32_t offset) const {
-      return std::lower_bound(ranges.begin(), ranges.end(), offset,
-                              [](const Range& r, std::uint32_t o) { return r.end <= o; });
+  // Sorted ranges that never overlap.
+  class Page {
+   public:
+    bool empty() const { return ranges_.empty(); }
+    const Range* begin() const { return ranges_.data(); }
+    const Range* end() const { return ranges_.data() + ranges_.size(); }
+    // The first range that ends behind `offset`. Which way to go cannot be foreseen, so it is no
+    // branch.
+    const Range* first_behind(std::uint32_t offset) const {
+      const Range* at = ranges_.data();
+      std::size_t left = ranges_.size();
+      if (left == 0) return at;
+      for (; left > 1; left -= left / 2) at += at[left / 2 - 1].end <= offset ? left / 2 : 0;
+      return at + (at->end <= offset);
     }
     BucketId find(std::uint32_t offset) const {
-      const auto at = first_behind(offset);
-      return at != ranges.end() && at->start <= offset ? at->bucket : kNoBucket;
+      const Range* at = first_behind(offset);
+      return at != end() && at->start <= offset ? at->bucket : kNoBucket;
     }
     void insert(Range range);
     void cut(std::uint32_t start, std::uint32_t end);
-  };
-  struct Wide {
-    std::uint64_t start;
-    std::uint64_t end;
-    BucketId bucket;
-  };
-  using WideRanges = std::map<std::uint64_t, Wide>;  // by start
 
+   private:
+    std::vector<Range> ranges_;
+  };
+  using WideRanges = std::map<std::uint64_t, Stretch>;  // by start
+
+  static bool is_in(const Stretch& stretch, std::uint64_t address) {
+    return address - stretch.start < stretch.end - stretch.start;
+  }
   const Page* page_of(std::uint64_t number) {
     return number == last_number_ ? last_ : look_up(number);
   }
   const Page* look_up(std::uint64_t number);
-  const Wide* wide_at(std::uint64_t address) {
-    if (address - last_wide_.start < last_wide_.end - last_wide_.start) return &last_wide_;
-    return look_up_wide(address);
-  }
-  const Wide* look_up_wide(std::uint64_t address);
+  Page& make_page(std::uint64_t number);
+  const Stretch* look_up_wide(std::uint64_t address);
   WideRanges::const_iterator first_wide_behind(std::uint64_t address) const;
   void forget();
+  // A range where nothing is.
+  void place(std::uint64_t start, std::uint64_t end, BucketId bucket);
+  bool cut(std::uint64_t start, std::uint64_t size);  // whether that touched a wide range
   void cut_pages(std::uint64_t start, std::uint64_t size);
-  void cut_wide(std::uint64_t start, std::uint64_t end);
-  Stretch gap_around(std::uint64_t address, const Page* page) const;
+  bool cut_wide(std::uint64_t start, std::uint64_t end);
+  Stretch gap_around(std::uint64_t address, const Page* page);
   // visit(page, from, to) for each page of the range, with offsets in the page.
   template <typename Visit>
   static void for_each_page(std::uint64_t start, std::uint64_t size, Visit&& visit) {
@@ -151,13 +165,15 @@ class ObjectMap {
     if (from < to) visit(kNoBucket, from, to - from);
   }
 
-  std::unordered_map<std::uint64_t, std::unique_ptr<Page>> pages_;
+  FlatMap<Page> pages_;              // by number
   std::set<std::uint64_t> numbers_;  // of the pages
   WideRanges wide_;
-  std::uint64_t last_number_ = ~0ULL;
+  // What was found last, until something changes.
+  std::uint64_t last_number_ = kNoPage;
   const Page* last_ = nullptr;
-  std::unique_ptr<Starts> starts_;  // nullptr unless somebody asks for them
-  Wide last_wide_{0, 0, kNoBucket};
+  Stretch last_wide_{kNoBucket, 0, 0};
+  Stretch last_gap_{kNoBucket, 0, 0};  // of whole pages
+  std::unique_ptr<Starts> starts_;     // nullptr unless somebody asks for them
 };
 
 }  // namespace stallscope::probes

@@ -6,10 +6,10 @@
 #include <algorithm>
 #include <cstdint>
 #include <deque>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
+#include "base/flat_map.h"
 #include "probes/object_map.h"
 #include "stallscope_tables.h"
 
@@ -40,8 +40,9 @@ class Tally {
     const std::size_t regions = std::max<std::size_t>(parked_.size(), region_ + 1);
     for (std::uint32_t region = 0; region < regions; ++region) {
       const Region& one = region == region_ ? now_ : parked_[region];
-      std::vector<std::pair<std::uint64_t, std::uint32_t>> ordered(one.index.begin(),
-                                                                   one.index.end());
+      std::vector<std::pair<std::uint64_t, std::uint32_t>> ordered;
+      one.index.for_each(
+          [&](std::uint64_t key, std::uint32_t index) { ordered.emplace_back(key, index); });
       std::sort(ordered.begin(), ordered.end());
       for (const auto& [key, index] : ordered)
         visit(region, static_cast<BucketId>(key >> 32), static_cast<std::uint32_t>(key),
@@ -57,18 +58,21 @@ class Tally {
   struct Region {
     std::vector<Recent> recent;  // by operation
     std::deque<Numbers> numbers;
-    std::unordered_map<std::uint64_t, std::uint32_t> index;  // bucket and operation -> numbers
+    FlatMap<std::uint32_t> index;  // bucket and operation -> numbers
   };
 
   Numbers& find(BucketId bucket, std::uint32_t operation) {
     const std::uint64_t key = std::uint64_t{bucket} << 32 | operation;
-    auto [at, fresh] = now_.index.try_emplace(key, static_cast<std::uint32_t>(now_.numbers.size()));
-    if (fresh) now_.numbers.emplace_back();
+    const auto [at, fresh] = now_.index.try_emplace(key);
+    if (fresh) {
+      *at = static_cast<std::uint32_t>(now_.numbers.size());
+      now_.numbers.emplace_back();
+    }
     if (operation != kNone32) {
       if (operation >= now_.recent.size()) now_.recent.resize(operation + 1);
-      now_.recent[operation] = {bucket, at->second};
+      now_.recent[operation] = {bucket, *at};
     }
-    return now_.numbers[at->second];
+    return now_.numbers[*at];
   }
 
   Region now_;

@@ -12,15 +12,15 @@ void Heap::bury(std::uint64_t address, const Block& b, std::uint64_t when,
 }
 
 std::uint64_t Heap::allocate(std::uint64_t address, const Block& block, ObjectTable& gone) {
-  auto [at, fresh] = live_.try_emplace(address, block);
+  const auto [at, fresh] = live_.try_emplace(address);
   std::uint64_t freed = 0;
   if (!fresh) {
     ++unseen_frees_;
-    freed = at->second.size;
-    live_bytes_ -= at->second.size;
-    bury(address, at->second, block.born, gone);
-    at->second = block;
+    freed = at->size;
+    live_bytes_ -= at->size;
+    bury(address, *at, block.born, gone);
   }
+  *at = block;
   ++allocations_;
   live_bytes_ += block.size;
   peak_bytes_ = std::max(peak_bytes_, live_bytes_);
@@ -28,24 +28,26 @@ std::uint64_t Heap::allocate(std::uint64_t address, const Block& block, ObjectTa
 }
 
 std::uint64_t Heap::release(std::uint64_t address, std::uint64_t when, ObjectTable& gone) {
-  auto at = live_.find(address);
-  if (at == live_.end()) {
+  const Block* at = live_.find(address);
+  if (at == nullptr) {
     ++unmatched_frees_;
     return 0;
   }
-  last_freed_ = at->second;
+  last_freed_ = *at;
   last_freed_address_ = address;
-  bury(address, at->second, when, gone);
-  live_bytes_ -= at->second.size;
-  live_.erase(at);
+  bury(address, last_freed_, when, gone);
+  live_bytes_ -= last_freed_.size;
+  live_.erase(address);
   ++frees_;
   return last_freed_.size;
 }
 
 bool Heap::revive(std::uint64_t address, std::uint64_t when) {
-  if (address == 0 || address != last_freed_address_ || live_.contains(address)) return false;
+  if (address == 0 || address != last_freed_address_) return false;
+  const auto [at, fresh] = live_.try_emplace(address);
+  if (!fresh) return false;
   last_freed_.born = when;
-  live_.emplace(address, last_freed_);
+  *at = last_freed_;
   live_bytes_ += last_freed_.size;
   --frees_;
   return true;
@@ -54,7 +56,7 @@ bool Heap::revive(std::uint64_t address, std::uint64_t when) {
 std::vector<std::uint64_t> Heap::live_addresses() const {
   std::vector<std::uint64_t> addresses;
   addresses.reserve(live_.size());
-  for (const auto& entry : live_) addresses.push_back(entry.first);
+  live_.for_each([&](std::uint64_t address, const Block&) { addresses.push_back(address); });
   std::sort(addresses.begin(), addresses.end());
   return addresses;
 }

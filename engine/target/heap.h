@@ -3,9 +3,9 @@
 #pragma once
 
 #include <cstdint>
-#include <unordered_map>
 #include <vector>
 
+#include "base/flat_map.h"
 #include "stallscope_tables.h"
 
 namespace stallscope::target {
@@ -13,11 +13,11 @@ namespace stallscope::target {
 class Heap {
  public:
   struct Block {
-    std::uint64_t size;
-    std::uint64_t born;
-    std::uint32_t thread;
-    std::uint32_t site;
-    std::uint32_t kind;  // ss_alloc_kind
+    std::uint64_t size = 0;
+    std::uint64_t born = 0;
+    std::uint32_t thread = 0;
+    std::uint32_t site = 0;
+    std::uint32_t kind = 0;  // ss_alloc_kind
   };
 
   // A block at an address that is still taken means that a free went unseen: the old one is buried.
@@ -32,7 +32,7 @@ class Heap {
   // By ascending address, so that two runs give the same table.
   template <typename Visitor>
   void for_each_live(Visitor&& visit) const {
-    for (std::uint64_t address : live_addresses()) visit(address, live_.at(address));
+    for (std::uint64_t address : live_addresses()) visit(address, *live_.find(address));
   }
   void fill_live(ObjectTable& table) const;
 
@@ -48,7 +48,7 @@ class Heap {
   void bury(std::uint64_t address, const Block& block, std::uint64_t when,
             ObjectTable& table) const;
 
-  std::unordered_map<std::uint64_t, Block> live_;
+  FlatMap<Block> live_;  // by address
   Block last_freed_{};
   std::uint64_t last_freed_address_ = 0;
   std::uint64_t live_bytes_ = 0;

@@ -39,6 +39,53 @@ TEST_CASE("an address finds the range that holds it, whatever was placed and rem
   }
 }
 
+TEST_CASE("so it does when ranges are wide, and around it everything has the same answer") {
+  constexpr std::uint64_t kBytes = 24 * 4096;
+  std::mt19937_64 random(5);
+  ObjectMap map;
+  std::vector<BucketId> truth(kBytes, kNoBucket);  // one entry a byte
+  const auto fill = [&](std::uint64_t start, std::uint64_t size, BucketId bucket) {
+    std::fill_n(truth.begin() + static_cast<long>(start), size, bucket);
+  };
+  for (int step = 0; step < 4000; ++step) {
+    const std::uint64_t start = random() % (kBytes - 40'000);
+    const std::uint64_t size = 1 + random() % (random() % 10 == 0 ? 40'000 : 300);
+    const auto bucket = random() % 3 == 0 ? kNoBucket : static_cast<BucketId>(step);
+    if (bucket == kNoBucket)
+      map.erase(start, size);
+    else
+      map.insert(start, size, bucket);
+    fill(start, size, bucket);
+    for (int look = 0; look < 6; ++look) {
+      const std::uint64_t address = random() % truth.size();
+      const Stretch found = map.locate(address);
+      REQUIRE(found.bucket == truth[address]);
+      REQUIRE(map.find(address) == truth[address]);
+      REQUIRE(address - found.start < found.end - found.start);
+      for (const std::uint64_t edge : {found.start, found.end - 1})
+        if (edge < kBytes) REQUIRE(truth[edge] == truth[address]);
+      REQUIRE(map.has_wide(address, 1) <= (truth[address] != kNoBucket));
+    }
+  }
+  std::uint64_t at = 0;
+  map.split(0, kBytes, [&](BucketId bucket, std::uint64_t from, std::uint64_t bytes) {
+    REQUIRE(from == at);
+    at += bytes;
+    for (; from < at; ++from) REQUIRE(truth[from] == bucket);
+  });
+  CHECK(at == kBytes);
+}
+
+TEST_CASE("what goes beyond the end of memory is left out") {
+  ObjectMap map;
+  map.insert(0x1000, 0x10000, 1);
+  CHECK(!map.insert(~std::uint64_t{0} - 0xff, 0x3000, 2));
+  CHECK(!map.insert(~std::uint64_t{0}, 1, 2));
+  CHECK(!map.erase(0x8000, ~std::uint64_t{0}));
+  CHECK(map.find(0x9000) == 1);
+  CHECK(map.find(~std::uint64_t{0}) == kNoBucket);
+}
+
 TEST_CASE("of a line, the object that holds most of it is found") {
   ObjectMap map;
   map.insert(0x1000, 16, 1);
@@ -68,6 +115,19 @@ TEST_CASE("heap blocks of one path share a bucket, and lie above the mapping aro
   CHECK(table.name[buckets.find(0x10208)] == "table");
   buckets.unmap(0x10000, 0x10000);
   CHECK(buckets.find(0x10140) == Buckets::kUnknown);
+}
+
+TEST_CASE("a block that an allocator cuts out of a large one ends what was known of that") {
+  Buckets buckets;
+  buckets.map("mapping", "[heap]", 0x10000, 0x100000);
+  buckets.allocate(0x10000, 0x10000, 1);
+  const Buckets::Place whole = buckets.locate(0x14000);
+  const std::uint32_t stamp = buckets.stamp(whole.slot);
+  CHECK(whole.size > 0x1000);
+  const BucketId piece = buckets.allocate(0x14000, 64, 2);
+  CHECK(buckets.stamp(whole.slot) != stamp);
+  CHECK(buckets.locate(0x14010).bucket == piece);
+  CHECK(buckets.locate(0x14040).bucket == whole.bucket);
 }
 
 TEST_CASE("misses are kept by level, bucket and operation; cycles go to the last level missed") {
