@@ -52,8 +52,10 @@ def write(folder: Path, pages: dict[str, ModuleType]) -> None:
         "```sh\nmake reproduce\n```",
         wrapped(
             """Misses, shares and evictions are counted in simulation and come out the same every
-            time with the same compiler; running times are native and need a quiet machine. Each
-            page has its numbers as JSON beside it."""
+            time with the same compiler in the same folder; in another one some of the last digits
+            differ, because the stack begins behind the program's path and environment. Running
+            times are native and need a quiet machine. Each page has its numbers as JSON beside
+            it."""
         ),
         _table(pages),
     ]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import stallscope
 from benchmarks.reproduce.charts import curves
-from benchmarks.reproduce.lab import WORKLOADS, Lab
+from benchmarks.reproduce.lab import ARGUMENTS, WORKLOADS, Lab
 from benchmarks.reproduce.page import Page, Row, Shown, code, count
 
 NAME, TITLE = "perturbation", "Perturbation and overhead against sampling rate"
@@ -160,6 +160,8 @@ def make(lab: Lab, page: Page) -> None:
         it are counted in the same replay. Cycles of the program are one for each instruction and
         the latency of its misses."""
     )
+    programs = (f"`{name} {' '.join(ARGUMENTS[name])} slow`" for name in WORKLOADS)
+    page.text(f"The programs are the same on all machines: {', '.join(programs)}.")
     summary: list[str] = []
     for study in STUDIES:
         found = {
