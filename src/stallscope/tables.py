@@ -120,11 +120,20 @@ class TableWriter:
         import pyarrow.parquet as pq
 
         self.path = path
+        kinds = {column.name: column.type for column in schemas().table(table).columns}
+        large = [name for name, kind in kinds.items() if kind in ("u64", "i64")]
+        # Addresses, times and counts hardly repeat, but are near each other: a dictionary of them
+        # costs time and space. Text has few values; least and greatest ones help nobody there.
         self._writer = pq.ParquetWriter(
             path,
             arrow_schema(table),
             compression="zstd",
             compression_level=1,
+            use_dictionary=[name for name in kinds if name not in large],
+            column_encoding=dict.fromkeys(large, "DELTA_BINARY_PACKED"),
+            write_statistics=[
+                name for name, kind in kinds.items() if kind not in ("string", "bytes")
+            ],
             write_page_checksum=True,
         )
 
