@@ -10,23 +10,14 @@
 #include "requests.h"
 #include "tool.h"
 #include "valgrind.h"
+#include "walks.h"
 
-#define MAX_FRAMES 24
 #define KEPT_FRAMES 16
+#define NO_SITE 0xffffffffU
 
 static struct ss_intern sites;
 static UInt next_site = 0;
 static Addr last_freed = 0; /* delete over free: the same address twice, nothing in between */
-
-/* The caller's path and its length; 0 when another wrap is further up. The first frame is the wrap
-   that asks. The next may be a wrap too: realloc of nothing jumps to malloc. */
-static UInt call_path(ThreadId tid, Addr* frames, Addr** first) {
-  UInt count = VG_(get_StackTrace)(tid, frames, MAX_FRAMES, NULL, NULL, 0);
-  for (UInt i = 1; i < count; i++)
-    if (ss_in_preload(frames[i])) return 0;
-  *first = frames + 1;
-  return count > KEPT_FRAMES ? KEPT_FRAMES : count - 1;
-}
 
 static UInt site_number(UInt thread, const Addr* frames, UInt count) {
   Bool fresh;
@@ -39,14 +30,28 @@ static UInt site_number(UInt thread, const Addr* frames, UInt count) {
   return *number;
 }
 
+/* The number of the path by which the code that asks was called, or NO_SITE when another wrap is
+   further up. The first frame is the wrap that asks. The next may be a wrap too: realloc of nothing
+   jumps to malloc. */
+static UInt walk_to_site(ThreadId tid, UInt thread) {
+  Addr frames[SS_MAX_FRAMES], sps[SS_MAX_FRAMES], fps[SS_MAX_FRAMES];
+  struct ss_walk* walk;
+  if (ss_walk_known(tid, &walk)) return walk->result;
+  UInt count = VG_(get_StackTrace)(tid, frames, SS_MAX_FRAMES, sps, fps, 0);
+  UInt site = NO_SITE, i = 1;
+  while (i < count && !ss_in_preload(frames[i])) i++;
+  if (i == count && count > 1)
+    site = site_number(thread, frames + 1, count > KEPT_FRAMES ? KEPT_FRAMES : count - 1);
+  ss_walk_learn(walk, frames, sps, fps, count, site);
+  return site;
+}
+
 static void allocated(ThreadId tid, UInt kind, Addr address, UWord size, Addr old) {
-  Addr frames[MAX_FRAMES], *first;
   if (!ss_options.heap) return;
-  UInt count = call_path(tid, frames, &first);
-  if (count == 0) return;
   if (address == 0 && old == 0) return; /* a failed allocation is none */
-  UInt thread = ss_thread(tid);
-  ss_word fields[] = {address, size, site_number(thread, first, count), kind, old};
+  UInt thread = ss_thread(tid), site = walk_to_site(tid, thread);
+  if (site == NO_SITE) return;
+  ss_word fields[] = {address, size, site, kind, old};
   ss_emit(SS_ALLOC, thread, fields, 5);
   last_freed = 0;
 }
@@ -61,7 +66,7 @@ static void freed(ThreadId tid, Addr address) {
 
 /* The return address of the outermost wrap around the code that asks; 0 when there is none. */
 static Addr caller_of_wraps(ThreadId tid) {
-  Addr frames[MAX_FRAMES], caller = 0;
+  Addr frames[SS_MAX_FRAMES], caller = 0;
   UInt count = VG_(get_StackTrace)(tid, frames, 8, NULL, NULL, 0);
   for (UInt i = 0; i + 1 < count; i++)
     if (ss_in_preload(frames[i])) caller = frames[i + 1] + 1; /* frames are within the call */

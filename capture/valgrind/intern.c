@@ -6,17 +6,20 @@
 
 #define FIRST_SLOTS 4096
 
+static ULong fold(ULong hash, ULong word) {
+  hash = (hash ^ word) * 0xff51afd7ed558ccdULL;
+  return hash ^ hash >> 32;
+}
+
 /* A multiply and a fold for each 8 bytes. */
 ULong ss_hash(ULong seed, const void* data, UWord bytes) {
   const UChar* at = data;
   ULong hash = seed ^ (bytes * 0x9e3779b97f4a7c15ULL);
-  for (; bytes > 0; at += 8) {
-    UWord step = bytes < 8 ? bytes : 8;
+  for (; bytes >= 8; at += 8, bytes -= 8) hash = fold(hash, *(const ULong*)at);
+  if (bytes > 0) {
     ULong word = 0;
-    VG_(memcpy)(&word, at, step);
-    hash = (hash ^ word) * 0xff51afd7ed558ccdULL;
-    hash ^= hash >> 32;
-    bytes -= step;
+    VG_(memcpy)(&word, at, bytes);
+    hash = fold(hash, word);
   }
   return hash ? hash : 1;
 }
