@@ -19,8 +19,11 @@
 extern __thread struct heap_log_slot* hot_self __attribute__((tls_model("initial-exec")));
 extern struct heap_log_slot hot_nowhere;
 
-// Blocks of fewer bytes may lie in one granule alone: 0 with glibc, whose blocks never do.
-extern size_t hot_narrow;
+// Marks a block that was just made, and returns it. Which of the two ways it is depends on whether
+// the allocator makes blocks that have one granule alone; glibc's never do.
+typedef void* hot_noting(void* block, size_t size, const uintptr_t* slot);
+extern hot_noting* hot_note;
+hot_noting hot_note_two, hot_note_one;
 
 // The slow ways; those that note return the block. `slot` is where the return address of the
 // allocation function's caller stands.
@@ -33,9 +36,9 @@ void* slow_note_once(void* block, size_t size, const uintptr_t* slot);
 
 // Whether the thread has the region of a block at hand; if so, `marks` are its first granules'.
 INLINE bool hot_marks(const struct heap_log_slot* self, const void* block, uint16_t** marks) {
-  uintptr_t region = (uintptr_t)block >> HEAP_LOG_REGION_SHIFT;
+  uintptr_t granule = (uintptr_t)block >> 4, region = granule >> (HEAP_LOG_REGION_SHIFT - 4);
   unsigned near = region % HEAP_LOG_NEAR;
-  *marks = (uint16_t*)self->near_marks[near] + ((uintptr_t)block >> 4);
+  *marks = (uint16_t*)self->near_marks[near] + granule;
   return self->near_region[near] == region;
 }
 
@@ -51,22 +54,15 @@ INLINE uintptr_t hot_check(const struct heap_log_hot* path, const uintptr_t* slo
          *(const uintptr_t*)(at + path->offset[1]) ^ *(const uintptr_t*)(at + path->offset[2]);
 }
 
-// Marks a block that was just made. At the same height of the same stack all that lies above is
-// mapped, so that what an entry's offsets point at can be read before it is known to be its path.
-INLINE void* hot_note(void* block, size_t size, const uintptr_t* slot) {
-  struct heap_log_slot* self = hot_self;
-  uint16_t* marks;
-  bool is_near = hot_marks(self, block, &marks);
-  struct heap_log_hot* path = hot_path(self, slot);
-  if (UNLIKELY(!is_near || path->slot != (uintptr_t)slot || path->check != hot_check(path, slot) ||
-               size >= HEAP_LOG_SMALL || size < hot_narrow)) {
-    return slow_note(block, size, slot);
-  }
-  path->blocks++;
-  path->bytes += size;
-  uint32_t mark = ((uint32_t)size << 16) + path->mark;
-  __builtin_memcpy(marks, &mark, sizeof mark);
-  return block;
+enum { HOT_NARROW = 17 };  // blocks of fewer bytes may have one granule
+
+// The granule behind one that may be a whole block is another's; but a size that stands there is of
+// a block that was here before.
+INLINE void hot_mark_one(uint16_t* marks, uint32_t mark) {
+  uint16_t stale = marks[1];
+  marks[0] = (uint16_t)mark;
+  if (UNLIKELY(stale & HEAP_LOG_IS_SIZE))
+    __atomic_compare_exchange_n(&marks[1], &stale, 0, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
 }
 
 // Forgets a block that is about to be freed: before, because after it is another's. False when the

@@ -20,7 +20,6 @@ __thread bool log_is_busy;
 __thread struct heap_log_slot* hot_self = &hot_nowhere;
 // It knows no region: no block is in one with such a number.
 struct heap_log_slot hot_nowhere = {.near_region = {[0 ... HEAP_LOG_NEAR - 1] = ~(uint64_t)0}};
-size_t hot_narrow = 17;
 
 static int lock_word;
 static bool was_tried, has_parent;

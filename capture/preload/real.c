@@ -138,7 +138,7 @@ void real_find(void) {
   all.valloc = find("valloc", real.valloc);
   all.pvalloc = find("pvalloc", real.pvalloc);
   all.free = find("free", real.free);
-  if (is_of_c_library(all.malloc)) hot_narrow = 0;
+  if (is_of_c_library(all.malloc)) hot_note = hot_note_two;
   real = all;
   errno = before;
   is_finding = false;

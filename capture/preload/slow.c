@@ -36,16 +36,6 @@ static struct heap_log_hot* learned(struct heap_log_slot* self, const uintptr_t*
   return path;
 }
 
-// The granule behind one that may be a whole block is another's; but a size that stands there is of
-// a block that was here before.
-static void mark_small(uint16_t* marks, size_t size, uint32_t mark) {
-  uint16_t stale = marks[1];
-  mark += (uint32_t)size << 16;
-  memcpy(marks, &mark, size < hot_narrow ? sizeof *marks : sizeof mark);
-  if (size < hot_narrow && (stale & HEAP_LOG_IS_SIZE))
-    __atomic_compare_exchange_n(&marks[1], &stale, 0, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
-}
-
 static void note(struct heap_log_slot* self, void* block, size_t size, const uintptr_t* slot) {
   struct heap_log_hot* path = hot_path(self, slot);
   if (path->slot != (uint64_t)slot || path->check != hot_check(path, slot))
@@ -59,7 +49,11 @@ static void note(struct heap_log_slot* self, void* block, size_t size, const uin
   } else if (size >= HEAP_LOG_SMALL) {
     large_note(self, block, size, path->mark & 0x7fff, marks);
   } else {
-    mark_small(marks, size, path->mark);
+    uint32_t mark = ((uint32_t)size << 16) + path->mark;
+    if (size < HOT_NARROW && hot_note == hot_note_one)
+      hot_mark_one(marks, mark);
+    else
+      memcpy(marks, &mark, sizeof mark);
   }
 }
 
