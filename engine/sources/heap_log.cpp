@@ -136,35 +136,41 @@ std::optional<HeapBlock> HeapLog::find(Address address) {
   return find_small(address.value);
 }
 
-// The marks of the granules up to this one and of the next, which may be its size; the last is the
-// next's. Where there is no table, they are 0.
-std::vector<std::uint16_t> HeapLog::marks_before(std::uint64_t granule) const {
-  const std::uint64_t first = granule < kReach ? 0 : granule - kReach;
-  std::vector<std::uint16_t> marks(granule - first + 2);
-  for (std::uint64_t at = first; at <= granule;) {
-    const std::uint64_t within = at % kRegionMarks;
-    const std::uint64_t count = std::min(granule + 1 - at, kRegionMarks - within);
-    auto table = tables_.find(static_cast<std::uint32_t>(at / kRegionMarks));
-    if (table != tables_.end())
-      // One more, which a region behind it overwrites.
-      read(HEAP_LOG_TABLES_AT + std::uint64_t{table->second} * HEAP_LOG_TABLE_BYTES + 2 * within,
-           &marks[at - first], 2 * (count + 1));
-    at += count;
-  }
-  return marks;
+// The marks from a granule on, as many as its region still has and one more, which lies behind them
+// when the last block begins there. Where there is no table, they are 0.
+void HeapLog::read_marks(std::uint64_t granule, std::uint16_t* marks, std::uint64_t count) const {
+  std::fill_n(marks, count, std::uint16_t{0});
+  auto table = tables_.find(static_cast<std::uint32_t>(granule / kRegionMarks));
+  if (table == tables_.end()) return;
+  const std::uint64_t within = granule % kRegionMarks;
+  read(HEAP_LOG_TABLES_AT + std::uint64_t{table->second} * HEAP_LOG_TABLE_BYTES + 2 * within, marks,
+       2 * std::min(count, kRegionMarks + 1 - within));
+}
+
+// The granules of one region between `first` and `last`, backwards to the first start.
+std::optional<std::uint64_t> HeapLog::start_between(std::uint64_t first, std::uint64_t last) const {
+  std::vector<std::uint16_t> marks(last - first + 1);
+  read_marks(first, marks.data(), marks.size());
+  for (std::uint64_t at = marks.size(); at > 0; --at)
+    if (is_start(marks[at - 1])) return first + at - 1;
+  return std::nullopt;
 }
 
 std::optional<HeapBlock> HeapLog::find_small(std::uint64_t address) const {
   const std::uint64_t granule = address / kGranule;
-  const std::vector<std::uint16_t> marks = marks_before(granule);
-  std::size_t at = marks.size() - 1;
-  while (at > 0 && !is_start(marks[at - 1])) --at;
-  if (at == 0 || marks[at - 1] == HEAP_LOG_LARGE) return std::nullopt;
-  const std::uint64_t start = (granule + 2 - (marks.size() - (at - 1))) * kGranule;
-  const bool has_size = (marks[at] & HEAP_LOG_IS_SIZE) != 0;
-  const std::uint64_t size = has_size ? marks[at] & (HEAP_LOG_SMALL - 1) : kGranule;
-  if (address - start >= size) return std::nullopt;
-  return HeapBlock{marks[at - 1], false, Address{start}, size};
+  const std::uint64_t first = granule < kReach ? 0 : granule - kReach;
+  const std::uint64_t border = granule / kRegionMarks * kRegionMarks;
+  std::optional<std::uint64_t> start = start_between(std::max(first, border), granule);
+  if (!start && first < border) start = start_between(first, border - 1);
+  if (!start) return std::nullopt;
+  std::uint16_t marks[2];
+  read_marks(*start, marks, 2);
+  // It may have been freed just now.
+  if (!is_start(marks[0]) || marks[0] == HEAP_LOG_LARGE) return std::nullopt;
+  const bool has_size = (marks[1] & HEAP_LOG_IS_SIZE) != 0;
+  const std::uint64_t size = has_size ? marks[1] & (HEAP_LOG_SMALL - 1) : kGranule;
+  if (address - *start * kGranule >= size) return std::nullopt;
+  return HeapBlock{marks[0], false, Address{*start * kGranule}, size};
 }
 
 void HeapLog::take_ring(std::uint32_t slot, std::vector<LargeEvent>& events) {

@@ -84,7 +84,8 @@ class HeapLog {
   void take_ring(std::uint32_t slot, std::vector<LargeEvent>& events);
   void add_hot_counts(std::vector<HeapSite>& sites);
   std::optional<HeapBlock> find_small(std::uint64_t address) const;
-  std::vector<std::uint16_t> marks_before(std::uint64_t granule) const;
+  std::optional<std::uint64_t> start_between(std::uint64_t first, std::uint64_t last) const;
+  void read_marks(std::uint64_t granule, std::uint16_t* marks, std::uint64_t count) const;
   bool read(std::uint64_t offset, void* to, std::size_t bytes) const;
   Error damaged(const std::string& why) const;
 
