@@ -11,6 +11,7 @@ NB_MODULE(_engine, m) {
   stallscope::bind_replay(m);
   stallscope::bind_stream(m);
   stallscope::bind_stack(m);
+  stallscope::bind_allocation(m);
   stallscope::bind_code(m);
   stallscope::bind_symbols(m);
   stallscope::bind_types(m);

@@ -220,3 +220,32 @@ class Live:
     def images(self) -> list[dict[str, Any]]: ...
 
 def count_skid() -> tuple[list[int], int] | None: ...
+def allocate(
+    way: str,
+    curves: Sequence[Any],
+    memory: int,
+    *,
+    group: int = ...,
+    per: Sequence[float] = ...,
+    priorities: Sequence[float] = ...,
+    levels: Sequence[float] = ...,
+) -> list[int]: ...
+
+class Pools:
+    def append(self, pages: Any, pools: Any) -> None: ...
+    def states(self) -> list[dict[str, Any]]: ...
+    def history(self) -> list[dict[str, Any]]: ...
+
+def pools(
+    pools: int,
+    memory: int,
+    *,
+    sharing: str = ...,
+    group: int = ...,
+    epoch: int = ...,
+    choose_policy: bool = ...,
+    patience: int = ...,
+    threshold: int = ...,
+    priorities: Sequence[float] = ...,
+    levels: Sequence[float] = ...,
+) -> Pools: ...
