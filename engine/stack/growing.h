@@ -14,7 +14,9 @@ class Growing {
  public:
   T& operator[](std::size_t i) const { return values_[i]; }
   std::uint64_t bytes() const { return values_.size() * sizeof(T); }
-  void prefetch(std::size_t i) const { __builtin_prefetch(values_.data() + i, 1); }
+  STALLSCOPE_INLINE void prefetch(std::size_t i) const {
+    __builtin_prefetch(values_.data() + i, 1);
+  }
   void reserve(std::size_t size) {
     if (size <= values_.size()) return;
     LargeArray<T> larger(std::bit_ceil(std::max<std::size_t>(size, 1024)));

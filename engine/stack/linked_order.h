@@ -38,7 +38,7 @@ class LinkedOrder {
   }
 
   void reserve(std::uint32_t pages) { nodes_.reserve(pages); }
-  void prefetch(std::uint32_t page) const { nodes_.prefetch(page); }
+  STALLSCOPE_INLINE void prefetch(std::uint32_t page) const { nodes_.prefetch(page); }
   std::uint64_t bytes() const { return nodes_.bytes(); }
 
  private:

@@ -27,36 +27,41 @@ struct Column {
   }
 };
 
-// Appends from `from` on, until the end or until there is no room for a new moment or distance.
-// Returns how far it got.
+// Appends from `from` on, until the end or until there is no room for a new page, moment or
+// distance. Returns how far it got.
 template <typename Sink>
 STALLSCOPE_INLINE std::size_t run(Tables t, std::span<const std::uint64_t> pages, std::size_t from,
                                   Sink sink) {
   const std::uint64_t* const page = pages.data();
   std::uint32_t* const counts = t.counts.counts();
-  const std::uint64_t room = t.counts.room();
-  const std::size_t n = pages.size();
+  RecencyBits::Cursor bits = t.bits.cursor();
+  PageTable::Places table = t.table.places();
+  // At most one moment and one new page a reference.
+  const std::size_t n = std::min<std::size_t>(
+      pages.size(),
+      from + std::min<std::uint64_t>(bits.end - bits.next, t.counts.room() - t.table.size()));
   for (std::size_t i = from; i < n; ++i) {
-    if (t.bits.full() || t.table.size() == room) [[unlikely]]
-      return i;
     if (i + kTableAhead < n) {
-      t.table.prefetch(page[i + kTableAhead]);
-      if (const std::uint32_t moment = t.table.peek(page[i + kBitsAhead])) t.bits.prefetch(moment);
+      table.prefetch(page[i + kTableAhead]);
+      if (const std::uint32_t moment = table.peek(page[i + kBitsAhead])) bits.prefetch(moment);
     }
-    PageTable::Entry* const entry = t.table.find_or_add(page[i]);
+    PageTable::Entry* entry = table.probe(page[i]);
     if (entry->value == 0) [[unlikely]] {
-      entry->value = t.bits.set_next();
+      entry = t.table.find_or_add(page[i]);
+      table = t.table.places();
+      entry->value = bits.set_next();
       sink(i, kCold);
       continue;
     }
-    const std::uint32_t distance = t.bits.after(entry->value);
+    const std::uint32_t distance = bits.after(entry->value);
     if (distance != 0) {
-      t.bits.clear(entry->value);
-      entry->value = t.bits.set_next();
+      bits.clear(entry->value);
+      entry->value = bits.set_next();
     }
     ++counts[distance];
     sink(i, distance);
   }
+  t.bits.put(bits);
   return n;
 }
 
@@ -106,7 +111,8 @@ Status LruStack::append_to(std::span<const std::uint64_t> pages, Sink sink) {
     counts_.expect(piece.size(), before + 1);
     for (std::size_t i = 0; i < piece.size();) {
       if (bits_.full()) renumber();
-      counts_.expect(0, table_.size() + 1);
+      // With room for a good part of the batch, or it would go page by page.
+      counts_.expect(0, table_.size() + 4096);
       i = run_best({table_, bits_, counts_}, piece, i, sink);
     }
     counts_.add_totals(piece.size(), table_.size() - before, table_.size());

@@ -12,6 +12,10 @@
 #include <memory>
 #include <new>
 
+// For what hot loops are made of. Hints must have it: a function that does nothing but prefetch has
+// no effect that the compiler knows of, and a call of it is dropped.
+#define STALLSCOPE_INLINE [[gnu::always_inline]] inline
+
 namespace stallscope::stack {
 
 // Zeroed memory in large pages where the system has them: random accesses to many megabytes
@@ -51,7 +55,30 @@ class PageTable {
     std::uint32_t unused;
   };
 
+  // Where entries are, by value: for hot loops, as long as nothing is added or removed.
+  struct Places {
+    Entry* entries;
+    std::uint64_t mask;
+    unsigned shift;
+
+    STALLSCOPE_INLINE Entry* home(std::uint64_t page) const {
+      return entries + (hash(page) >> shift);
+    }
+    // The page's entry, or the free one where it would be.
+    STALLSCOPE_INLINE Entry* probe(std::uint64_t page) const {
+      for (std::uint64_t i = hash(page) >> shift;; i = (i + 1) & mask)
+        if (entries[i].page == page || entries[i].value == 0) return entries + i;
+    }
+    STALLSCOPE_INLINE void prefetch(std::uint64_t page) const { __builtin_prefetch(home(page), 1); }
+    // The value of `page` if it is where one looks first, else 0. For hints.
+    STALLSCOPE_INLINE std::uint32_t peek(std::uint64_t page) const {
+      const Entry* const entry = home(page);
+      return entry->page == page ? entry->value : 0;
+    }
+  };
+
   PageTable() { allocate(kSmallest); }
+  Places places() const { return {entries_.data(), mask_, shift_}; }
 
   std::uint64_t size() const { return used_; }
   std::uint64_t bytes() const { return entries_.size() * sizeof(Entry); }
@@ -75,14 +102,9 @@ class PageTable {
     Entry* entry = probe(page);
     return entry->value != 0 ? entry : nullptr;
   }
-  // The value of `page` if it is where one looks first, else 0. For hints.
-  std::uint32_t peek(std::uint64_t page) const {
-    const Entry& entry = entries_[home(page)];
-    return entry.page == page ? entry.value : 0;
-  }
   // Later entries move up into the gap, so that no probe ever meets a grave.
   void remove(Entry* entry);
-  void prefetch(std::uint64_t page) const { __builtin_prefetch(&entries_[home(page)], 1); }
+  STALLSCOPE_INLINE void prefetch(std::uint64_t page) const { places().prefetch(page); }
 
  private:
   static constexpr std::uint64_t kSmallest = 1024;
@@ -93,12 +115,7 @@ class PageTable {
     return page * 0x9e3779b97f4a7c15u;
   }
   std::uint64_t home(std::uint64_t page) const { return hash(page) >> shift_; }
-  Entry* probe(std::uint64_t page) const {
-    for (std::uint64_t i = home(page);; i = (i + 1) & mask_) {
-      Entry* entry = &entries_[i];
-      if (entry->page == page || entry->value == 0) return entry;
-    }
-  }
+  Entry* probe(std::uint64_t page) const { return places().probe(page); }
   void allocate(std::uint64_t entries);
   void grow();
 

@@ -7,8 +7,8 @@
 // A count is of the bits before its place within its own level's span:
 //   words   64 bits    one 16-bit count each, 32 to a row of 64 bytes
 //   rows    2,048      one 16-bit count each, 32 to a row
-//   spans   65,536     one 32-bit count each, 16 to a row
-//   areas   1,048,576  one 32-bit count each
+//   spans   65,536     one 32-bit count each, 32 to a row
+//   areas   2,097,152  one 32-bit count each
 // Counts of places that time has not reached yet are wrong and are set when it gets there; so a
 // clear may always update whole rows, which is one or two vector instructions.
 #pragma once
@@ -22,81 +22,98 @@
 
 namespace stallscope::stack {
 
-#define STALLSCOPE_INLINE [[gnu::always_inline]] inline
-
 class RecencyBits {
  public:
+  // What a hot loop needs, by value: it works on a copy of its own, which no store through a
+  // pointer can change behind the compiler's back, and gives it back with put().
+  struct Cursor {
+    std::uint64_t* words;
+    std::uint16_t *in_row, *in_span;
+    std::uint32_t *in_area, *areas;
+    std::uint32_t next, end, live;
+
+    bool full() const { return next == end; }
+    // Takes the next moment; not when full. Moments start at 1.
+    STALLSCOPE_INLINE std::uint32_t set_next() {
+      const std::uint32_t moment = next++;
+      if (moment % 64 == 0) [[unlikely]]
+        enter_word(*this, moment / 64);
+      words[moment / 64] |= std::uint64_t{1} << (moment % 64);
+      ++live;
+      return moment;
+    }
+    // Pages whose latest access is after `moment`.
+    STALLSCOPE_INLINE std::uint32_t after(std::uint32_t moment) const {
+      return live - upto(moment);
+    }
+    STALLSCOPE_INLINE void clear(std::uint32_t moment) {
+      words[moment / 64] &= ~(std::uint64_t{1} << (moment % 64));
+      decrement_after<kRow>(&in_row[moment / kRowBits * kRow], moment / 64 % kRow);
+      decrement_after<kRow>(&in_span[moment / kSpanBits * kRow], moment / kRowBits % kRow);
+      decrement_after<kSpans>(&in_area[moment / kAreaBits * kSpans], moment / kSpanBits % kSpans);
+      for (std::uint32_t i = moment / kAreaBits + 1, n = next / kAreaBits; i <= n; ++i) --areas[i];
+      --live;
+    }
+    STALLSCOPE_INLINE void prefetch(std::uint32_t moment) const {
+      __builtin_prefetch(&words[moment / 64], 1);
+      __builtin_prefetch(&in_row[moment / kRowBits * kRow], 1);
+    }
+    // The bits up to `moment` and with it.
+    STALLSCOPE_INLINE std::uint32_t upto(std::uint32_t moment) const {
+      const std::uint64_t below = words[moment / 64] << (63 - moment % 64);
+      return areas[moment / kAreaBits] + in_area[moment / kSpanBits] + in_span[moment / kRowBits] +
+             in_row[moment / 64] + static_cast<std::uint32_t>(std::popcount(below));
+    }
+  };
+
   explicit RecencyBits(std::uint32_t moments) { allocate(moments); }
 
-  std::uint32_t live() const { return live_; }
-  bool full() const { return next_ == end_; }
+  const Cursor& cursor() const { return at_; }
+  void put(const Cursor& cursor) { at_ = cursor; }
+
+  std::uint32_t live() const { return at_.live; }
+  bool full() const { return at_.full(); }
+  std::uint32_t set_next() { return at_.set_next(); }
+  std::uint32_t after(std::uint32_t moment) const { return at_.after(moment); }
+  void clear(std::uint32_t moment) { at_.clear(moment); }
   std::uint64_t bytes() const {
     return words_.size() * 8 + (in_row_.size() + in_span_.size()) * 2 + in_area_.size() * 4 +
            areas_.size() * 4;
   }
 
-  // Takes the next moment; not when full. Moments start at 1.
-  STALLSCOPE_INLINE std::uint32_t set_next() {
-    const std::uint32_t moment = next_++;
-    if (moment % 64 == 0) enter_word(moment / 64);
-    words_[moment / 64] |= std::uint64_t{1} << (moment % 64);
-    ++live_;
-    return moment;
-  }
-  // Pages whose latest access is after `moment`.
-  STALLSCOPE_INLINE std::uint32_t after(std::uint32_t moment) const { return live_ - upto(moment); }
-  STALLSCOPE_INLINE void clear(std::uint32_t moment) {
-    words_[moment / 64] &= ~(std::uint64_t{1} << (moment % 64));
-    decrement_after<kRow>(&in_row_[moment / kRowBits * kRow], moment / 64 % kRow);
-    decrement_after<kRow>(&in_span_[moment / kSpanBits * kRow], moment / kRowBits % kRow);
-    decrement_after<kSpans>(&in_area_[moment / kAreaBits * kSpans], moment / kSpanBits % kSpans);
-    for (std::uint32_t i = moment / kAreaBits + 1, n = next_ / kAreaBits; i <= n; ++i) --areas_[i];
-    --live_;
-  }
-  STALLSCOPE_INLINE void prefetch(std::uint32_t moment) const {
-    __builtin_prefetch(&words_[moment / 64], 1);
-    __builtin_prefetch(&in_row_[moment / kRowBits * kRow], 1);
-  }
-
   // The moment that a live one becomes: its place among the live ones.
-  std::uint32_t renumbered(std::uint32_t moment) const { return upto(moment); }
+  std::uint32_t renumbered(std::uint32_t moment) const { return at_.upto(moment); }
   // Moments 1 to live() are set again, all others are to come; there are then at least four times
   // as many as live ones.
   void renumber();
 
  private:
-  static constexpr std::uint32_t kRow = 32, kSpans = 16;
+  static constexpr std::uint32_t kRow = 32, kSpans = 32;
   static constexpr std::uint32_t kRowBits = 64 * kRow, kSpanBits = kRowBits * kRow,
                                  kAreaBits = kSpanBits * kSpans;
 
-  // The bits up to `moment` and with it.
-  STALLSCOPE_INLINE std::uint32_t upto(std::uint32_t moment) const {
-    const std::uint64_t below = words_[moment / 64] << (63 - moment % 64);
-    return areas_[moment / kAreaBits] + in_area_[moment / kSpanBits] + in_span_[moment / kRowBits] +
-           in_row_[moment / 64] + static_cast<std::uint32_t>(std::popcount(below));
-  }
   // Without branches: the mask is a window of zeros, then ones.
   template <std::uint32_t kSize, typename Count>
   STALLSCOPE_INLINE static void decrement_after(Count* row, std::uint32_t place) {
-    const Count* mask = kAfter<Count> + (kRow - 1 - place);
+    const Count* mask = kAfter<Count>.mask + (kRow - 1 - place);
+#pragma GCC ivdep  // the mask is not in the row
     for (std::uint32_t i = 0; i < kSize; ++i) row[i] = static_cast<Count>(row[i] - mask[i]);
   }
   template <typename Count>
   struct After {
     Count mask[2 * kRow] = {};
     constexpr After() { std::fill(mask + kRow, mask + 2 * kRow, Count{1}); }
-    constexpr const Count* operator+(std::uint32_t i) const { return mask + i; }
   };
   template <typename Count>
   static constexpr After<Count> kAfter{};
 
   void allocate(std::uint32_t moments);
-  void enter_word(std::uint32_t word);
+  static void enter_word(Cursor at, std::uint32_t word);
 
   LargeArray<std::uint64_t> words_;
   LargeArray<std::uint16_t> in_row_, in_span_;
   LargeArray<std::uint32_t> in_area_, areas_;
-  std::uint32_t next_ = 1, end_ = 0, live_ = 0;
+  Cursor at_{};
 };
 
 }  // namespace stallscope::stack

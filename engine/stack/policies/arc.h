@@ -36,7 +36,7 @@ class Arc {
   }
   std::uint32_t victim() const { return victim_; }
   void reserve(std::uint32_t pages) { lists_.reserve(pages); }
-  void prefetch(std::uint32_t page) const { lists_.prefetch(page); }
+  STALLSCOPE_INLINE void prefetch(std::uint32_t page) const { lists_.prefetch(page); }
   std::uint64_t bytes() const { return lists_.bytes(); }
 
  private:

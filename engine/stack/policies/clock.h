@@ -35,7 +35,7 @@ class Clock {
   }
   std::uint32_t victim() const { return victim_; }
   void reserve(std::uint32_t pages) { states_.reserve(pages); }
-  void prefetch(std::uint32_t page) const { states_.prefetch(page); }
+  STALLSCOPE_INLINE void prefetch(std::uint32_t page) const { states_.prefetch(page); }
   std::uint64_t bytes() const { return states_.bytes() + frames_.bytes(); }
 
  private:

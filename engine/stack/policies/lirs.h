@@ -41,7 +41,7 @@ class Lirs {
   }
   std::uint32_t victim() const { return victim_; }
   void reserve(std::uint32_t pages) { pages_.reserve(pages); }
-  void prefetch(std::uint32_t page) const { pages_.prefetch(page); }
+  STALLSCOPE_INLINE void prefetch(std::uint32_t page) const { pages_.prefetch(page); }
   std::uint64_t bytes() const {
     return pages_.bytes() + stack_.bytes() + queue_.bytes() + gone_.bytes();
   }

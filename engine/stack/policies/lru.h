@@ -30,7 +30,7 @@ class Lru {
   }
   std::uint32_t victim() const { return victim_; }
   void reserve(std::uint32_t pages) { places_.reserve(pages); }
-  void prefetch(std::uint32_t page) const { places_.prefetch(page); }
+  STALLSCOPE_INLINE void prefetch(std::uint32_t page) const { places_.prefetch(page); }
   std::uint64_t bytes() const { return places_.bytes() + list_.bytes(); }
 
  private:

@@ -30,7 +30,7 @@ class Mru {
   }
   std::uint32_t victim() const { return victim_; }
   void reserve(std::uint32_t pages) { resident_.reserve(pages); }
-  void prefetch(std::uint32_t page) const { resident_.prefetch(page); }
+  STALLSCOPE_INLINE void prefetch(std::uint32_t page) const { resident_.prefetch(page); }
   std::uint64_t bytes() const { return resident_.bytes(); }
 
  private:

@@ -45,7 +45,7 @@ class PlacedLists {
   }
 
   void reserve(std::uint32_t pages) { places_.reserve(pages); }
-  void prefetch(std::uint32_t page) const { places_.prefetch(page); }
+  STALLSCOPE_INLINE void prefetch(std::uint32_t page) const { places_.prefetch(page); }
   std::uint64_t bytes() const {
     std::uint64_t sum = places_.bytes();
     for (const LazyList& list : lists_) sum += list.bytes();

@@ -37,7 +37,7 @@ class S3Fifo {
     lists_.reserve(pages);
     references_.reserve(pages);
   }
-  void prefetch(std::uint32_t page) const {
+  STALLSCOPE_INLINE void prefetch(std::uint32_t page) const {
     lists_.prefetch(page);
     references_.prefetch(page);
   }
