@@ -48,13 +48,14 @@ static int create(uint32_t* number) {
 
 // Only addresses are taken here, no memory; but where those are limited the program needs them.
 static uint64_t size_wanted(void) {
-  struct rlimit limit;
+  struct rlimit space, size;
+  if (getrlimit(RLIMIT_AS, &space) != 0 || getrlimit(RLIMIT_FSIZE, &size) != 0) return 0;
   uint64_t most = HEAP_LOG_FULL_BYTES;
-  if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return most;
-  uint64_t share = limit.rlim_cur / 8;
-  if (share >= most) return most;
+  if (space.rlim_cur != RLIM_INFINITY && space.rlim_cur / 8 < most) most = space.rlim_cur / 8;
+  // A file that is made longer than this ends the program by a signal.
+  if (size.rlim_cur != RLIM_INFINITY && size.rlim_cur < most) most = size.rlim_cur;
   uint64_t least = HEAP_LOG_TABLES_AT + (uint64_t)LEAST_TABLES * HEAP_LOG_TABLE_BYTES;
-  return share < least ? 0 : share / HEAP_LOG_PAGE * HEAP_LOG_PAGE;
+  return most < least ? 0 : most / HEAP_LOG_PAGE * HEAP_LOG_PAGE;
 }
 
 // Nothing is readable at first: a program that locks all its memory would fill the whole file.
@@ -80,7 +81,9 @@ char* file_make(uint64_t* bytes) {
   *bytes = size_wanted();
   mapped = map(file, *bytes);
   close(file);
-  if (mapped != NULL && !file_ready(0, HEAP_LOG_PAGE)) {
+  // The header, and the sites that are there from the beginning.
+  if (mapped != NULL &&
+      !(file_ready(0, HEAP_LOG_PAGE) && file_ready(HEAP_LOG_SITES_AT, HEAP_LOG_PAGE))) {
     munmap(mapped, *bytes);
     mapped = NULL;
   }

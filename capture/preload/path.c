@@ -47,48 +47,48 @@ static void learn(uint64_t address, uint64_t distance) {
   }
 }
 
-// False when a call is met that was never unwound.
+// Adds to a path what lies from a slot on. False when a call is met that was never unwound; the
+// path is then as it was.
 static bool walk(struct path* path, const uintptr_t* slot, const uintptr_t* end) {
-  for (path->depth = 0; path->depth < HEAP_LOG_FRAMES;) {
+  unsigned depth = path->depth;
+  while (depth < HEAP_LOG_FRAMES && slot < end) {
     const struct call* call = call_of(*slot);
     if (call == NULL || call->address == 0) return false;
-    path->frames[path->depth] = *slot;
-    path->slots[path->depth++] = slot;
+    path->frames[depth] = *slot;
+    path->slots[depth++] = slot;
     uint64_t distance = call->distance;
-    if (distance == STACK_BEGINS || distance == VARIES) return true;
+    if (distance == STACK_BEGINS || distance == VARIES) break;
     slot += distance / sizeof *slot;
-    if (slot >= end) return true;
   }
+  path->depth = depth;
   return true;
 }
 
 struct unwinding {
   struct path* path;
   const uintptr_t *slot, *end;
-  bool has_begun, is_cut;
+  bool was_walked;  // to its end, from some frame on
 };
 
-// The unwinder reads what the frames' descriptions say; one that leads out of the stack ends it.
+// The unwinder reads what the frames' descriptions say; one that leads out of the stack ends it. It
+// takes thousands of instructions a frame, so what is known is walked.
 static _Unwind_Reason_Code take_frame(struct _Unwind_Context* context, void* data) {
   struct unwinding* now = data;
-  const uintptr_t* slot = (const uintptr_t*)_Unwind_GetCFA(context) - 1;
-  if (!now->has_begun && slot < now->slot) return _URC_NO_REASON;
   struct path* path = now->path;
-  bool is_wrong =
-      now->has_begun ? slot <= path->slots[path->depth - 1] || slot >= now->end : slot != now->slot;
-  now->is_cut = true;
+  const uintptr_t* slot = (const uintptr_t*)_Unwind_GetCFA(context) - 1;
+  if (path->depth == 0 && slot < now->slot) return _URC_NO_REASON;
+  bool is_wrong = path->depth == 0 ? slot != now->slot
+                                   : slot <= path->slots[path->depth - 1] || slot >= now->end;
   if (is_wrong || *slot != _Unwind_GetIP(context)) return _URC_NORMAL_STOP;
-  now->has_begun = true;
+  now->was_walked = path->depth > 0 && walk(path, slot, now->end);
+  if (now->was_walked) return _URC_NORMAL_STOP;
   path->frames[path->depth] = *slot;
   path->slots[path->depth++] = slot;
-  if (path->depth == HEAP_LOG_FRAMES) return _URC_NORMAL_STOP;
-  now->is_cut = false;
-  return _URC_NO_REASON;
+  return path->depth == HEAP_LOG_FRAMES ? _URC_NORMAL_STOP : _URC_NO_REASON;
 }
 
 static void unwind(struct path* path, const uintptr_t* slot, const uintptr_t* end) {
   struct unwinding now = {.path = path, .slot = slot, .end = end};
-  path->depth = 0;
   _Unwind_Backtrace(take_frame, &now);
   if (path->depth == 0) {
     path->frames[0] = *slot;
@@ -98,11 +98,13 @@ static void unwind(struct path* path, const uintptr_t* slot, const uintptr_t* en
   log_lock();
   for (unsigned i = 0; i + 1 < path->depth; i++)
     learn(path->frames[i], (uint64_t)((const char*)path->slots[i + 1] - (char*)path->slots[i]));
-  if (path->depth < HEAP_LOG_FRAMES) learn(path->frames[path->depth - 1], STACK_BEGINS);
+  if (path->depth < HEAP_LOG_FRAMES && !now.was_walked)
+    learn(path->frames[path->depth - 1], STACK_BEGINS);
   log_unlock();
 }
 
 void path_find(struct path* path, const uintptr_t* slot, const uintptr_t* end) {
+  path->depth = 0;
   if (walk(path, slot, end)) {
     log_count(&log_now.header->walked);
     return;

@@ -54,7 +54,7 @@ static bool is_gone(uint32_t thread) {
 
 // A thread that ended without its last words left its place taken.
 static struct heap_log_slot* inherit(void) {
-  for (unsigned i = 0; i < HEAP_LOG_SLOTS; i++)
+  for (unsigned i = 0; i < log_now.header->slots; i++)
     if (is_gone(log_now.slots[i].thread)) {
       empty(&log_now.slots[i]);
       return &log_now.slots[i];

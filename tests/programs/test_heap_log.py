@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import PATIENCE, run
+from conftest import PATIENCE, Ran, run
 from stallscope import _engine
 from stallscope.record import heap_log
 
@@ -261,6 +261,51 @@ def test_programs_with_no_log_to_write_are_unharmed(tmp_path: Path) -> None:
     for folder in (tmp_path / "absent", Path("/proc")):
         ran = run("perl", "-e", "print 'x' x 9", env=heap_log.environment(folder, os.environ))
         assert (ran.status, ran.out, ran.err) == (0, b"x" * 9, b"")
+
+
+def limited(folder: Path, limit: str, command: str) -> Ran:
+    words = ("bash", "-c", f"{limit}; exec {command}")
+    return run(*words, env=heap_log.environment(folder, os.environ))
+
+
+@pytest.mark.parametrize("limit", ["ulimit -v 300000", "ulimit -v 4000000", "ulimit -f 100"])
+def test_a_limit_on_addresses_or_files_is_the_programs_own(limit: str, logs: Path) -> None:
+    ran = limited(logs, limit, "perl -e 'print length(q(x) x 50_000_000)'")
+    assert (ran.status, ran.out, ran.err) == (0, b"50000000", b"")
+
+
+@pytest.mark.parametrize("size", ["8k", "60k", "200k", "600k"])
+def test_a_full_file_system_ends_the_log_and_not_the_program(
+    size: str, logs: Path, program: Build
+) -> None:
+    if run("mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", logs).status != 0:
+        pytest.skip("may not mount a small file system")
+    try:
+        with started(logs, program("heaplog", pie=False), 15) as process:
+            said(process)
+            lost = [_engine.HeapLog(str(log)).lost() for log in heap_log.logs(logs).values()]
+            finish(process)
+        assert all(one["without_mark"] + one["without_thread"] > 0 for one in lost)
+    finally:
+        run("umount", logs)
+
+
+def test_thousands_of_threads_share_the_places_for_them(logs: Path, program: Build) -> None:
+    path = program("heaplog_threads", pie=False)
+    ran = run(path, env=heap_log.environment(logs, os.environ))
+    assert ran.stdout == "threads=2000 blocks=40000\n"
+    log, functions = only_log(logs), Functions(path)
+    lost = log.lost()
+    assert lost.pop("without_record") > 0  # nobody took them from the rings
+    assert set(lost.values()) == {0}
+    made = sum(
+        blocks
+        for frames, blocks, _ in log.sites().values()
+        if functions.path(frames)[:1] == ["make_small"]
+    )
+    assert made == 40000
+    births = [event for event in log.poll() if event[1]]
+    assert 0 < len(births) <= 2000
 
 
 def test_a_static_program_ignores_it(logs: Path, program: Build) -> None:
