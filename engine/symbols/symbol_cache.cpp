@@ -23,6 +23,8 @@ SymbolCache::SymbolCache(std::vector<std::string> debug_folders, Limits limits)
 
 Result<std::shared_ptr<Symbols>> SymbolCache::open(const std::string& path,
                                                    const std::string& build_id) {
+  if (refused_.contains(path))
+    return Error{path + " is another file than the one recorded", "", ""};
   std::string key = build_id + '\0' + path + '\0' + version(path);
   if (auto known = files_.find(key); known != files_.end()) return known->second;
   auto opened = Symbols::open(path, {build_id, debug_folders_, limits_}, strings_);

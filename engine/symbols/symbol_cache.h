@@ -8,6 +8,7 @@
 #include <mutex>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "base/result.h"
@@ -23,6 +24,9 @@ class SymbolCache {
   // The result lives as long as anyone holds it.
   Result<std::shared_ptr<Symbols>> open(const std::string& path, const std::string& build_id = {});
 
+  // From now on open() of this path fails: the file there is not the one that is meant.
+  void refuse(const std::string& path) { refused_.insert(path); }
+
   const std::shared_ptr<StringTable>& strings() const { return strings_; }
   std::mutex& mutex() { return mutex_; }
   // Forgets every file, and so gives their memory back; strings and their ids stay.
@@ -33,6 +37,7 @@ class SymbolCache {
   std::vector<std::string> debug_folders_;
   Limits limits_;
   std::shared_ptr<StringTable> strings_;
+  std::unordered_set<std::string> refused_;
   std::unordered_map<std::string, Result<std::shared_ptr<Symbols>>> files_;  // by id, zero, path
 };
 
