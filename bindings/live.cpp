@@ -8,6 +8,7 @@
 
 #include "bindings.h"
 #include "columns.h"
+#include "sampled.h"
 #include "sources/skid.h"
 
 namespace nb = nanobind;
@@ -24,7 +25,30 @@ sources::ClockOptions options_of(unsigned rate, bool children) {
   return options;
 }
 
-nb::dict image_of(sources::SampledImage& image, std::uint64_t started) {
+nb::list images_of(Live& live) {
+  nb::list list;
+  for (const auto& image : live.tree().images()) list.append(sampled_image(*image, live.started()));
+  return list;
+}
+
+nb::list known_images(const Live& live) {
+  nb::list list;
+  for (const auto& image : live.tree().images())
+    list.append(nb::make_tuple(image->name(), image->pid()));
+  return list;
+}
+
+nb::object counted_skid() {
+  const auto counted = sources::count_skid();
+  if (!counted) return nb::none();
+  nb::list at;
+  for (std::uint64_t count : counted->at) at.append(count);
+  return nb::make_tuple(at, counted->elsewhere);
+}
+
+}  // namespace
+
+nb::dict sampled_image(sources::SampledImage& image, std::uint64_t started) {
   sources::SampledTables made;
   {
     nb::gil_scoped_release release;
@@ -53,29 +77,6 @@ nb::dict image_of(sources::SampledImage& image, std::uint64_t started) {
   facts["tables"] = tables;
   return facts;
 }
-
-nb::list images_of(Live& live) {
-  nb::list list;
-  for (const auto& image : live.tree().images()) list.append(image_of(*image, live.started()));
-  return list;
-}
-
-nb::list known_images(const Live& live) {
-  nb::list list;
-  for (const auto& image : live.tree().images())
-    list.append(nb::make_tuple(image->name(), image->pid()));
-  return list;
-}
-
-nb::object counted_skid() {
-  const auto counted = sources::count_skid();
-  if (!counted) return nb::none();
-  nb::list at;
-  for (std::uint64_t count : counted->at) at.append(count);
-  return nb::make_tuple(at, counted->elsewhere);
-}
-
-}  // namespace
 
 void bind_live(nb::module_& m) {
   nb::class_<Live>(m, "Live", "Samples of a process and its children by the kernel's clock.")

@@ -5,7 +5,9 @@
 #include <nanobind/stl/vector.h>
 
 #include "bindings.h"
+#include "sampled.h"
 #include "sources/columns.h"
+#include "sources/perf_import.h"
 #include "sources/perf_samples.h"
 #include "sources/trace_reader.h"
 
@@ -109,6 +111,29 @@ nb::dict read_perf_data(const std::string& path) {
   result["notes"] = notes_of(file.notes());
   result["samples"] = samples_of(collector.samples);
   result["lost"] = collector.samples.lost;
+  return result;
+}
+
+nb::dict import_perf_data(const std::string& path, symbols::SymbolCache& symbols) {
+  Result<std::unique_ptr<sources::PerfImport>> read = Error{};
+  {
+    nb::gil_scoped_release release;
+    read = sources::PerfImport::read(path, symbols);
+  }
+  const std::unique_ptr<sources::PerfImport> import = unwrap(std::move(read));
+  sources::SampledTree& tree = import->tree();
+  nb::list images;
+  for (const auto& image : tree.images())
+    if (image->samples() > 0) images.append(sampled_image(*image, import->started()));
+  nb::dict result;
+  result["facts"] = facts_of(import->facts());
+  result["events"] = events_of(import->events());
+  result["notes"] = notes_of(import->notes());
+  result["lost"] = tree.lost();
+  result["samples"] = tree.samples();
+  result["started_ns"] = import->started();
+  result["other_files"] = import->other_files();
+  result["images"] = images;
   return result;
 }
 
@@ -238,6 +263,8 @@ void bind_sources(nb::module_& m) {
       .def("finish", &TraceImport::finish)
       .def_prop_ro("full", &TraceImport::full)
       .def_prop_ro("accesses", &TraceImport::accesses);
+  m.def("import_perf_data", &import_perf_data, nb::arg("path"), nb::arg("symbols"),
+        "Facts of a perf.data file, and the tables of every process image that has samples.");
   m.def("trace_formats", &trace_formats, "{name: what it is}");
   m.def("access_column", &access_column, nb::arg("name"), "what a column of that name holds");
   m.def("access_columns", &sources::column_names);

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "sources/data_source.h"
 #include "symbols/debug_files.h"
 #include "target/resolver.h"
 
@@ -31,8 +32,15 @@ std::string_view path_of(const Mapped& mapped) {
 }
 
 const char* text_of(How how) {
-  constexpr const char* kNames[] = {"none", "exact", "kept", "next"};
+  constexpr const char* kNames[] = {"none", "exact", "kept", "next", "given"};
   return kNames[static_cast<int>(how)];
+}
+
+// A sampled access that the nearest cache served at once kept nobody waiting.
+bool waited(const DataSource& source, std::uint64_t latency) {
+  constexpr std::uint64_t kLong = 32;  // cycles: more than the first two levels take
+  return source.level != DataSource::Level::l1 || source.found == DataSource::Found::miss ||
+         latency >= kLong;
 }
 
 }  // namespace
@@ -186,22 +194,44 @@ void SampledImage::find_waiting(const Sample& sample, Row& row) {
   row.bucket = buckets_.find(*address);
 }
 
+// Precise samples say what was accessed, how long it took and where it was found.
+void SampledImage::take_given(const Sample& sample, Row& row) {
+  const DataSource source = decode_data_source(sample.data_source);
+  const bool timed = sample.has(kSampleWeight | kSampleWeightParts) && sample.latency != 0;
+  row.address = sample.address;
+  row.how = How::kGiven;
+  row.bucket = buckets_.find(sample.address);
+  row.data_source = sample.data_source;
+  if (timed) row.latency = sample.latency;
+  if (sample.mode != Mode::user) return;
+  row.spot = spot_at(sample.ip);
+  Spot& spot = spots_[row.spot];
+  ++spot.count;
+  if (!spot.recipe.known) {
+    spot.recipe.reads = source.operation == DataSource::Operation::load;
+    spot.recipe.writes = source.operation == DataSource::Operation::store;
+  }
+  row.state = waited(source, timed ? sample.latency : 0) ? State::kMemory : State::kCompute;
+}
+
 void SampledImage::sample(const Sample& sample) {
   Row row{since(sample.source.time),
           sample.ip,
           kNever,
           kNever,
-          sample.period,
+          std::max<std::uint64_t>(sample.period, 1),
+          0,
           thread_of(sample.source.tid, sample.source.time),
-          sample.source.cpu,
+          sample.has(kSampleCpu) ? sample.source.cpu : kNone32,
           kNone32,
           kNone32,
           State::kUnknown,
           How::kNone};
   std::uint64_t pointer = 0;
   if (sample.regs_user.get(kStackBit, pointer)) place_stack(row.thread, pointer);
-  if (sample.mode == Mode::kernel)
-    row.state = State::kKernel;
+  if (sample.mode == Mode::kernel) row.state = State::kKernel;
+  if (sample.has(kSampleAddress) && sample.address != 0)
+    take_given(sample, row);
   else if (sample.mode == Mode::user)
     find_waiting(sample, row);
   rows_.push_back(row);
@@ -286,7 +316,7 @@ void SampledImage::fill_samples(SampledTables& out) const {
     const Spot* spot = row.spot == kNone32 ? nullptr : &spots_[row.spot];
     State state = row.state;
     double confidence = state == State::kUnknown ? 0 : 1;
-    if (state == State::kMemory) {
+    if (state == State::kMemory && row.how != How::kGiven) {
       const bool waits = spot->waits >= kSure;
       if (!waits) state = State::kCompute;
       confidence = waits ? spot->waits : 1 - spot->waits;
@@ -294,7 +324,8 @@ void SampledImage::fill_samples(SampledTables& out) const {
     constexpr const char* kStates[] = {"memory", "compute", "kernel", "unknown"};
     out.live_sample.append({row.time, row.thread, row.cpu, row.ip, spot ? spot->operation : kNone32,
                             row.address, row.bucket, kStates[static_cast<int>(state)],
-                            text_of(row.how), confidence, row.latency, "", row.weight});
+                            text_of(row.how), confidence, row.latency,
+                            decode_data_source(row.data_source).served(), row.weight});
   }
 }
 

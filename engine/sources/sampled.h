@@ -93,6 +93,7 @@ class SampledImage {
     std::uint64_t address;
     std::uint64_t latency;
     std::uint64_t weight;
+    std::uint64_t data_source;
     std::uint32_t thread, cpu, spot, bucket;
     State state;
     How how;
@@ -106,6 +107,7 @@ class SampledImage {
   void place_stack(std::uint32_t thread, std::uint64_t pointer);
   std::uint32_t spot_at(std::uint64_t ip);
   void find_waiting(const Sample& sample, Row& row);
+  void take_given(const Sample& sample, Row& row);
   void weigh_spots();
   double waits_at(const Spot& spot, const FunctionCode& code) const;
   const FunctionCode* code_of(const Spot& spot) const;

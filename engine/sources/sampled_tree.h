@@ -27,6 +27,8 @@ class SampledTree {
   void add(std::span<const std::byte> record, const Layout& layout);
   // No more will come from before this time.
   void settle(std::uint64_t until);
+  // For who brings records in their order already.
+  void take(const Event& event);
 
   // In the order in which they began.
   const std::vector<std::unique_ptr<SampledImage>>& images() const { return images_; }
@@ -39,7 +41,6 @@ class SampledTree {
     std::uint64_t time;
     std::size_t start;  // in bytes_
   };
-  void take(const Event& event);
   void on(const Sample& sample);
   void on(const Mapped& mapped);
   void on(const Named& named);

@@ -25,6 +25,7 @@ enum class How : std::uint8_t {
   kExact,  // from registers that the instruction left alone
   kKept,   // what it overwrote is still somewhere else
   kNext,   // the one that the same instruction accesses next: it follows a chain
+  kGiven,  // the processor said so
 };
 
 // How to get the address of an access from the registers behind it.

@@ -23,6 +23,11 @@ STREAM = "stream.ss"
 LIVE_SOURCES = ("clock", "perf")  # samples at native speed
 
 
+def is_sampled(facts: Meta) -> bool:
+    """It holds samples, of a source that takes them or of another tool's file, and no stream."""
+    return facts.source in LIVE_SOURCES or (facts.source == "import" and facts.samples > 0)
+
+
 class Recording:
     """One process image of a target, and the recordings of its children below it."""
 
@@ -57,7 +62,7 @@ class Recording:
 
     def table_names(self) -> list[str]:
         """Of the tables that recordings of its source have."""
-        if self.meta.source not in LIVE_SOURCES:
+        if not is_sampled(self.meta):
             return list(tables.schemas().tables)
         return [*tables.schemas().tables, "bucket", *tables.schemas().sampled]
 

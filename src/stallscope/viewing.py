@@ -12,7 +12,7 @@ from stallscope.analyses.live import LiveView
 from stallscope.analyses.objects import MissView
 from stallscope.analyses.sites import DEPTH
 from stallscope.errors import StallscopeError
-from stallscope.recording import LIVE_SOURCES, Recording, open_recording
+from stallscope.recording import Recording, is_sampled, open_recording
 from stallscope.sampling import make_probe
 
 
@@ -34,7 +34,7 @@ def view(
     (what the analyses of these names, and misses(classify=True), look at), event, period, seed,
     sampling, min_latency, handler_cost, perturb, budget."""
     opened = recording if isinstance(recording, Recording) else open_recording(recording)
-    if opened.meta.samples or opened.meta.source in LIVE_SOURCES:
+    if is_sampled(opened.meta):
         given = {"machine": machine, "region": region, "stack_by_function": stack_by_function}
         _check_live(opened, given | probe)
         return LiveView(opened, processes.choose(opened, process), depth, wrapper)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from stallscope import _engine
 from stallscope.errors import StallscopeError
-from stallscope.recording import LIVE_SOURCES, STREAM, Recording
+from stallscope.recording import STREAM, Recording, is_sampled
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -43,7 +43,7 @@ def verify(recording: Recording) -> Verdict:
     truncated = False
     for image in recording.processes():
         name = image.meta.name
-        sampled = image.meta.source in LIVE_SOURCES  # which have no stream
+        sampled = is_sampled(image.meta)
         stream = _NO_STREAM if sampled else _check_stream(image)
         truncated = truncated or bool(stream["truncated"]) or image.recovered is not None
         errors += stream["errors"]

@@ -31,7 +31,7 @@ from stallscope.record.life import (
 )
 from stallscope.record.output import new_folder
 from stallscope.record.preflight import preflight
-from stallscope.record.writer import ProcessWriter, Quality, make_folder
+from stallscope.record.writer import Quality, make_folder, write_tables
 from stallscope.recording import CHILDREN, Recording
 from stallscope.tables import schemas
 
@@ -275,7 +275,7 @@ def _write(run: Run, live: _engine.Live, attached: int | None) -> None:
             if number:
                 make_folder(folder)
             facts = _facts(run, image, opening, is_root=number == 0, attached=attached)
-            _write_image(folder, facts, image["tables"], quality if number == 0 else [])
+            write_tables(folder, facts, image["tables"], quality if number == 0 else [])
     except OSError as error:
         run.failure = StallscopeError(
             "the recording could not be written",
@@ -283,16 +283,6 @@ def _write(run: Run, live: _engine.Live, attached: int | None) -> None:
             "free some space, or record to another disk with -o",
             status=OWN_FAILURE,
         )
-
-
-def _write_image(
-    folder: Path, facts: Meta, made: dict[str, Any], quality: Sequence[Quality]
-) -> None:
-    writer = ProcessWriter(folder)
-    for table, columns in made.items():
-        writer.append(table, columns)
-    writer.append_quality(quality)
-    writer.seal(facts)
 
 
 def _facts(

@@ -133,3 +133,14 @@ def make_folder(folder: Path) -> None:
         os.chmod(folder, 0o700)  # noqa: PTH101 - before anything is in it, whatever the umask
     except OSError as error:
         raise StallscopeError(f"cannot make {folder}", error.strerror or "", status=125) from error
+
+
+def write_tables(
+    folder: Path, facts: Meta, made: dict[str, Any], quality: Sequence[Quality]
+) -> None:
+    """A process image whose tables are all there at once."""
+    writer = ProcessWriter(folder)
+    for table, columns in made.items():
+        writer.append(table, columns)
+    writer.append_quality(quality)
+    writer.seal(facts)

@@ -37,13 +37,15 @@ class Status:
 
 
 def closing_words(imported: Imported, out: TextIO) -> None:
-    facts = imported.recording.meta
+    rows = [image.meta for image in imported.recording.processes()]
+    samples = sum(row.samples for row in rows)
+    accesses = sum(row.loads + row.stores for row in rows)
+    what = f"{amount(samples)} samples" if samples else f"{amount(accesses)} memory accesses"
     name = clean(imported.recording.path.name)
     for warning in imported.warnings:
         print(f"stallscope: {clean(warning)}", file=out)
     print(
-        f"stallscope: {amount(facts.loads + facts.stores)} memory accesses from a "
-        f"{imported.format} file in {name}",
+        f"stallscope: {what} from a {imported.format} file in {name}",
         file=out,
     )
     print(f"  next: stallscope objects {name}", file=out)
