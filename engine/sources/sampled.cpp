@@ -264,7 +264,7 @@ void SampledImage::weigh_spots() {
   constexpr double kOnlyWrites = 0.8;  // the program goes on while a write is under way
   constexpr double kNextOne = 0.9;     // the address of another element of the chain
   for (Spot& spot : spots_) {
-    if (!spot.recipe.accesses()) continue;
+    if (!spot.recipe.known || !spot.recipe.accesses()) continue;
     const FunctionCode* code = code_of(spot);
     if (code == nullptr) continue;
     spot.waits = waits_at(spot, *code);

@@ -34,6 +34,7 @@ class Found:
     thread: str
     count: int
     weight: int
+    cost: float  # weights, each times its latency where the processor gives it
     confidence: float  # sum over the samples
     latency: int | None
 
@@ -180,6 +181,7 @@ class LiveView:
                     thread=threads.get(row["thread"], "") or f"thread {row['thread']}",
                     count=row["weight_count"],
                     weight=row["weight_sum"],
+                    cost=row["cost_sum"],
                     confidence=row["confidence_sum"],
                     latency=row["latency_sum"],
                 )
@@ -231,9 +233,17 @@ class LiveView:
 
 
 def _grouped(image: Recording) -> Any:
+    import pyarrow.compute as pc
+
     keys = ["state", "bucket", "operation", "thread"]
-    sums = [("weight", "sum"), ("weight", "count"), ("confidence", "sum"), ("latency", "sum")]
-    return image.table("live_sample").group_by(keys).aggregate(sums)
+    samples = image.table("live_sample")
+    cost = pc.multiply(
+        samples["weight"].cast("double"), pc.fill_null(samples["latency"].cast("double"), 1.0)
+    )
+    sums = [(name, "sum") for name in ("weight", "cost", "confidence", "latency")]
+    return (
+        samples.append_column("cost", cost).group_by(keys).aggregate([*sums, ("weight", "count")])
+    )
 
 
 def _name(row: dict[str, Any], sites: Any) -> str:
@@ -266,6 +276,7 @@ class _Sums:
     weight: int = 0
     waiting: int = 0
     waiting_weight: int = 0
+    waiting_cost: float = 0.0
     confidence: float = 0.0
     latency: int | None = None
 
@@ -276,6 +287,7 @@ class _Sums:
             return
         self.waiting += found.count
         self.waiting_weight += found.weight
+        self.waiting_cost += found.cost
         self.confidence += found.confidence
         if found.latency is not None:
             self.latency = (self.latency or 0) + found.latency
@@ -300,7 +312,7 @@ def live_objects(view: LiveView, function: str | None = None) -> LiveObjects:
     groups = _groups(view.found, lambda f: f.object or (NO_ADDRESS, "unknown"), keep)
     if function is not None and not groups:
         raise StallscopeError(f"no sample waits in a function {function}")
-    whole = sum(sums.waiting_weight for sums in groups.values())
+    whole = _whole(groups)
     unknown = dict.fromkeys(("type_confidence", "site", "blocks", "bytes")) | {"type": ""}
     rows = [
         LiveObjectRow(
@@ -313,19 +325,26 @@ def live_objects(view: LiveView, function: str | None = None) -> LiveObjects:
         )
         for (name, kind), sums in groups.items()
     ]
-    rows.sort(key=lambda row: (-row.share, row.object))
+    rows.sort(key=lambda row: (-row.latency_share, row.object))
     return LiveObjects(**view.common(), function=function, rows=rows)
 
 
-def _numbers(sums: _Sums, whole: int) -> dict[str, Any]:
-    share = sums.waiting_weight / whole if whole else 0.0
+def _whole(groups: dict[Any, _Sums]) -> _Sums:
+    return _Sums(
+        waiting_weight=sum(sums.waiting_weight for sums in groups.values()),
+        waiting_cost=sum(sums.waiting_cost for sums in groups.values()),
+    )
+
+
+def _numbers(sums: _Sums, whole: _Sums) -> dict[str, Any]:
+    share = sums.waiting_weight / whole.waiting_weight if whole.waiting_weight else 0.0
     return {
         "misses": None,
         "sampled": sums.waiting,
         "share": share,
         "sampled_share": share,
         "latency": sums.latency,
-        "latency_share": share,
+        "latency_share": sums.waiting_cost / whole.waiting_cost if whole.waiting_cost else 0.0,
     }
 
 
@@ -343,7 +362,7 @@ def live_places(view: LiveView, *, by_line: bool, object_name: str | None = None
         raise StallscopeError(
             f"no object is called {object_name}", now="stallscope objects, and copy a name"
         )
-    whole = sum(sums.waiting_weight for sums in groups.values())
+    whole = _whole(groups)
     every = sum(sums.weight for sums in groups.values())
     rows = [
         LivePlaceRow(
@@ -357,6 +376,6 @@ def live_places(view: LiveView, *, by_line: bool, object_name: str | None = None
         )
         for place, sums in groups.items()
     ]
-    rows.sort(key=lambda row: (-row.share, -row.time_share, row.function, row.line or 0))
+    rows.sort(key=lambda row: (-row.latency_share, -row.time_share, row.function, row.line or 0))
     by_word = "line" if by_line else "function"
     return LivePlaces(**view.common(), by=by_word, object=object_name, rows=rows)
