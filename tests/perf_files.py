@@ -146,8 +146,8 @@ def small() -> PerfFile:
     at = [Source(time=1000 + i) for i in range(20)]
     other = Source(tid=101, time=1009)
     records = [
-        mapping("/nowhere/app", 0x400000, 0x10000, Source(time=0)),
         comm("app", at[0], exec=True),
+        mapping("/nowhere/app", 0x400000, 0x10000, at[1]),
         mapping("//anon", 0x7F0000000000, 0x100000, at[1], data=True),
         mapping("[stack]", 0x7FFE00000000, 0x21000, at[2], data=True),
         load(0x401010, 0x7F0000000040, at[5], 9),
