@@ -36,7 +36,13 @@ Result<std::unique_ptr<AccessStream>> AccessStream::create(
     const std::vector<TracedMapping>& mappings) {
   auto output = stream::create_file(path);
   if (!output) return output.error();
-  std::unique_ptr<AccessStream> made(new AccessStream(std::move(*output)));
+  return create(std::move(*output), command, mappings);
+}
+
+Result<std::unique_ptr<AccessStream>> AccessStream::create(
+    std::unique_ptr<stream::Output> output, const std::vector<std::string>& command,
+    const std::vector<TracedMapping>& mappings) {
+  std::unique_ptr<AccessStream> made(new AccessStream(std::move(output)));
   std::string tail;
   for (const std::string& word : command) tail.append(word).push_back('\0');
   if (Status done = made->record(SS_PROCESS_START, 0, {0, 0, 0, 0}, tail); !done)

@@ -53,6 +53,9 @@ class AccessStream {
   static Result<std::unique_ptr<AccessStream>> create(const std::string& path,
                                                       const std::vector<std::string>& command,
                                                       const std::vector<TracedMapping>& mappings);
+  static Result<std::unique_ptr<AccessStream>> create(std::unique_ptr<stream::Output> output,
+                                                      const std::vector<std::string>& command,
+                                                      const std::vector<TracedMapping>& mappings);
 
   // An instruction of `length` bytes (1 when not known) at `ip` (0 when not known) was executed by
   // `thread`, which is any number, and made `accesses`, at most kMostAtOnce.

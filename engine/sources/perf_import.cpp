@@ -9,6 +9,7 @@ namespace stallscope::sources {
 namespace {
 
 constexpr std::uint32_t kNoProcess = ~std::uint32_t{0};
+constexpr std::uint64_t kMostInherited = 2U << 20;
 constexpr unsigned kUsualSkid = 1;  // of a sample that is not precise
 
 // Stops at the first record that has a time.
@@ -43,15 +44,20 @@ PerfImport::PerfImport(PerfData file, symbols::SymbolCache& symbols, unsigned sk
 
 Result<std::unique_ptr<PerfImport>> PerfImport::read(const std::string& path,
                                                      symbols::SymbolCache& symbols) {
-  FirstTime first;
   auto once = PerfData::open(path);
   if (!once) return once.error();
-  if (Status done = once->read(first); !done && first.time == 0) return done.error();
-  auto file = PerfData::open(path);
-  if (!file) return file.error();
+  auto again = PerfData::open(path);
+  if (!again) return again.error();
+  return read(std::move(*once), std::move(*again), symbols);
+}
+
+Result<std::unique_ptr<PerfImport>> PerfImport::read(PerfData once, PerfData again,
+                                                     symbols::SymbolCache& symbols) {
+  FirstTime first;
+  if (Status done = once.read(first); !done && first.time == 0) return done.error();
   // A piped file says only while it is read what its events are; that has been done once.
-  const unsigned skid = all_precise(once->events()) ? 0 : kUsualSkid;
-  std::unique_ptr<PerfImport> import(new PerfImport(std::move(*file), symbols, skid, first.time));
+  const unsigned skid = all_precise(once.events()) ? 0 : kUsualSkid;
+  std::unique_ptr<PerfImport> import(new PerfImport(std::move(again), symbols, skid, first.time));
   if (Status done = import->file_.read(*import); !done) return done.error();
   return import;
 }
@@ -83,11 +89,24 @@ void PerfImport::judge(const Mapped& mapped) {
   symbols_.refuse(path);
 }
 
+// A child has whatever its parent had mapped. A file may say that a process with thousands of
+// mappings forks thousands of times: past kMostInherited, children begin with nothing.
+bool PerfImport::may_inherit(const Forked& forked) {
+  if (forked.pid == forked.parent_pid) return true;
+  const std::uint64_t count = mapped_[forked.parent_pid];
+  mapped_[forked.pid] = count;
+  inherited_ += count + 1;
+  return inherited_ <= kMostInherited;
+}
+
 Status PerfImport::on_event(const Event& record, const PerfEvent*) {
   if (const auto* mapped = std::get_if<Mapped>(&record)) {
     if (mapped->mode == Mode::kernel || mapped->pid == kNoProcess) return Done{};
+    ++mapped_[mapped->pid];
     judge(*mapped);
   }
+  if (const auto* forked = std::get_if<Forked>(&record); forked && !may_inherit(*forked))
+    return Done{};
   tree_.take(record);
   return Done{};
 }

@@ -23,6 +23,9 @@ class PerfImport : public PerfSink {
   // that are others than those that were recorded is taken from it.
   static Result<std::unique_ptr<PerfImport>> read(const std::string& path,
                                                   symbols::SymbolCache& symbols);
+  // The same of one file that was opened twice: to see when it begins, and to read it.
+  static Result<std::unique_ptr<PerfImport>> read(PerfData once, PerfData again,
+                                                  symbols::SymbolCache& symbols);
 
   SampledTree& tree() { return tree_; }
   const PerfFacts& facts() const { return file_.facts(); }
@@ -37,15 +40,18 @@ class PerfImport : public PerfSink {
  private:
   PerfImport(PerfData file, symbols::SymbolCache& symbols, unsigned skid, std::uint64_t started);
   void judge(const Mapped& mapped);
+  bool may_inherit(const Forked& forked);
   std::string recorded_id(const Mapped& mapped);
 
   PerfData file_;
   symbols::SymbolCache& symbols_;
   std::uint64_t started_;
   SampledTree tree_;
-  std::size_t ids_known_ = 0;                               // of facts().build_ids
-  std::unordered_map<std::string, std::string> build_ids_;  // by path, in bytes
-  std::unordered_set<std::string> judged_, others_;         // paths
+  std::size_t ids_known_ = 0;                                // of facts().build_ids
+  std::unordered_map<std::string, std::string> build_ids_;   // by path, in bytes
+  std::unordered_set<std::string> judged_, others_;          // paths
+  std::unordered_map<std::uint32_t, std::uint64_t> mapped_;  // how often, by process
+  std::uint64_t inherited_ = 0;                              // mappings, by all forks
 };
 
 }  // namespace stallscope::sources

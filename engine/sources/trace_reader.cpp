@@ -37,7 +37,7 @@ bool read_number(std::string_view text, int base, std::uint64_t& value) {
 
 Error LineReader::wrong(std::string why) const {
   return Error{name_ + " cannot be read at line " + std::to_string(number_), std::move(why),
-               "stallscope import --help names the formats"};
+               "stallscope import --help"};
 }
 
 Status LineReader::take(std::string_view text) {
