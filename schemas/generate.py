@@ -103,12 +103,14 @@ def cpp_table(table: Table) -> str:
     row = "".join(f"  {cpp_type(c.type)[0]} {c.name}{{}};  // {c.meaning}\n" for c in table.columns)
     columns = "".join(f"  {cpp_type(c.type)[1]} {c.name};\n" for c in table.columns)
     append = "".join(f"    {c.name}.push_back(row.{c.name});\n" for c in table.columns)
+    reserve = "".join(f"    {c.name}.reserve(rows);\n" for c in table.columns)
     visit = "".join(f'    visit("{c.name}", {c.name});\n' for c in table.columns)
     return (
         f"// {table.meaning}\nstruct {name}Row {{\n{row}}};\n"
         f'struct {name}Table {{\n  static constexpr const char* kName = "{table.name}";\n{columns}'
         f"  std::size_t rows() const {{ return {table.columns[0].name}.size(); }}\n"
         f"  void append(const {name}Row& row) {{\n{append}  }}\n"
+        f"  void reserve(std::size_t rows) {{\n{reserve}  }}\n"
         "  template <typename Visitor>\n"
         f"  void for_each_column(Visitor&& visit) {{\n{visit}  }}\n}};\n"
     )
@@ -125,8 +127,10 @@ def cpp_header() -> str:
         "struct StringColumn {\n"
         "  std::vector<std::int64_t> offsets{0};\n  std::string data;\n"
         "  std::size_t size() const { return offsets.size() - 1; }\n"
-        "  void push_back(std::string_view text) {\n    data.append(text);\n"
+        "  void push_back(std::string_view text) {\n    if (!text.empty()) data.append(text);\n"
         "    offsets.push_back(static_cast<std::int64_t>(data.size()));\n  }\n"
+        "  void reserve(std::size_t rows) {\n    offsets.reserve(rows + 1);\n"
+        "    data.reserve(8 * rows);\n  }\n"
         "  std::string_view operator[](std::size_t i) const {\n"
         "    return std::string_view(data).substr(offsets[i], offsets[i + 1] - offsets[i]);\n  }\n"
         "};\n",

@@ -179,7 +179,7 @@ void run_loads(Machine& machine, std::span<const std::uint64_t> addresses,
     }
     gathered.data = count;
     ss_filter(&data.get(), &code.get(), &gathered, sizes.data() + done, batch->last, &batch->lists);
-    passes.enter(*batch);
+    passes.enter(*batch, false);
     MissedOf(*batch, *missed).add_rest();
     done += count;
     if (!missed->has_enough() && done < addresses.size()) continue;
@@ -229,12 +229,12 @@ Passes::Stage Passes::stage_of(Level& level, bool first) {
           level.geometry().sets * level.geometry().ways, first};
 }
 
-void Passes::enter(Batch& batch) {
+void Passes::enter(Batch& batch, bool victims) {
   const auto enter_both = [&](Entry& entry, ss_list& lines, ss_list& pages) {
     if (!entry.cache.level) lines.count = 0;
-    enter_first(batch, entry.cache, lines);
+    enter_first(batch, entry.cache, lines, victims && watches(entry.cache));
     if (!entry.tlb.level) pages.count = 0;
-    enter_first(batch, entry.tlb, pages);
+    enter_first(batch, entry.tlb, pages, false);
   };
   enter_both(data_, batch.lists.lines, batch.lists.pages);
   enter_both(code_, batch.lists.code_lines, batch.lists.code_pages);
@@ -246,9 +246,9 @@ bool Passes::watches(const Stage& stage) const {
 }
 
 // The first level of its path. Leaves in the list what it did not have.
-void Passes::enter_first(Batch& batch, Stage& stage, ss_list& list) {
+void Passes::enter_first(Batch& batch, Stage& stage, ss_list& list, bool victims) {
   list.count = look_up(stage, {batch.gathered.addresses, batch.last, list.entries, list.count,
-                               nullptr, 0, watches(stage) ? batch.victims : nullptr});
+                               nullptr, 0, victims ? batch.victims : nullptr});
 }
 
 const Outcomes& Passes::go_on(Missed& missed) {

@@ -36,8 +36,9 @@ class Passes {
   Passes(Machine& machine, std::uint32_t watched);
 
   // What is in the batch's lists through the first levels. Afterwards the lists have what these
-  // did not have, see MissedOf.
-  void enter(Batch& batch);
+  // did not have, see MissedOf. `victims` are wanted where the watched cache is one of these, which
+  // takes longer.
+  void enter(Batch& batch, bool victims);
   // Whether the watched cache is the first one for data, so that its victims are in the batch.
   bool watches_first() const { return data_.cache.level && watches(data_.cache); }
   // And through all other levels. May run in another thread, while the next is gathered. The
@@ -81,7 +82,7 @@ class Passes {
   static Stage stage_of(Level& level, bool first);
   template <bool First, bool Full>
   static Pass pass_for(const Level& level);
-  void enter_first(Batch& batch, Stage& stage, ss_list& list);
+  void enter_first(Batch& batch, Stage& stage, ss_list& list, bool victims);
   void go_on_path(Missed& missed, std::vector<Stage>& stages, std::vector<std::uint32_t>& list,
                   std::uint32_t count, Outcome* outcomes, std::uint32_t unit);
   bool watches(const Stage& stage) const;

@@ -218,7 +218,8 @@ void Quick::enter(bool at_once) {
 
 void Quick::pass(bool at_once) {
   Turn& turn = *own_;
-  passes_.enter(batch_);
+  // Most batches are over before the next sample, even if everything in them is missed.
+  passes_.enter(batch_, foreseen_.left() <= batch_.lists.lines.count);
   if (passes_.watches_first()) foresee_samples(turn);
   machine::MissedOf missed(batch_, turn.missed);
   for (Deferred& deferred : deferred_) {

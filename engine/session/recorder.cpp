@@ -160,10 +160,12 @@ void Recorder::queue_batches(Process& process, bool all) {
   if (!ready(target.objects.rows()) && !ready(target.events.rows())) return;
   lock.lock();
   room_.wait(lock, [&] { return batches_.size() < kBatchesWaiting || stopping_; });
-  if (ready(target.objects.rows()))
+  if (ready(target.objects.rows())) {
     batches_.push_back({process.folder(),
                         std::make_unique<ObjectTable>(std::exchange(target.objects, ObjectTable{})),
                         nullptr});
+    if (!all) target.objects.reserve(kRowsABatch + kRowsABatch / 16);  // many are followed by more
+  }
   if (ready(target.events.rows()))
     batches_.push_back({process.folder(), nullptr,
                         std::make_unique<EventTable>(std::exchange(target.events, EventTable{}))});

@@ -201,3 +201,26 @@ def test_without_the_heap_its_misses_are_those_of_the_mapping(record: Recorder) 
     assert "heap" in kinds[0]
     assert "heap" not in kinds[1]
     assert sum(row.misses for row in rows[0]) == sum(row.misses for row in rows[1])
+
+
+@pytest.mark.parametrize("flags", [("-O0",), ("-O2",), ("-O2", "-fno-omit-frame-pointer")])
+def test_paths_that_share_a_stack_pointer_are_told_apart(
+    flags: tuple[str, ...], record: Recorder, program: Build
+) -> None:
+    """Walks are remembered: never beyond what they read."""
+    made = record(program("paths", extra=flags))
+    assert made.status == 0
+    paths: dict[int, list[str]] = {}
+    for row in sorted(made.rows("site"), key=lambda row: (row["site"], row["depth"])):
+        paths.setdefault(row["site"], []).append(row["function"])
+    found = Counter()
+    for row in made.heap():
+        if row["size"] in (101, 102, 103) or 200 <= row["size"] < 208:
+            path = paths[row["site"]]
+            found[row["size"], " ".join(path[1 : path.index("main")])] += 1
+    turns = {}
+    for turn in range(8):
+        sides = ["right" if turn >> bit & 1 else "left" for bit in range(3)]
+        turns[200 + turn, f"turn {' turn '.join(sides)} turn"] = len(range(turn, 60, 8))
+    expected = {(101, "inner first"): 80, (102, "inner second"): 60, (103, "moved"): 60}
+    assert found == expected | turns

@@ -66,6 +66,7 @@ EXPECTED: dict[str, tuple[int, str]] = {
     "marks_cxx": (0, "sum=3000 left by exception"),
     "regions": (0, "again=1 status=0"),
     "mmaps": (0, "first=10 middle=3 moved=200 break=3 elf=1"),
+    "paths": (0, "asked=260"),
     "signals": (0, "users=20 deepest=2 own_stack=1 ticks=enough"),
     "skip": (0, f"sum={sum(range(1000)) * (10 + 2 * 20 + 3 * 30) + 4}"),
     "spawn": (0, "one\ntwo\nfailures=0"),
