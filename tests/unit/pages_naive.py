@@ -251,13 +251,82 @@ class _Lirs:
             self.lir.add(page)
         else:
             self.queue.append(page)
-        if not hit:
-            self.limit()
+        self.limit()
         return hit
 
 
 def lirs(pages: Iterable[int], memory: int) -> int:
     model = _Lirs(memory)
+    return sum(not model.access(page) for page in pages)
+
+
+class _LirsOfLibcachesim(_Lirs):
+    """A hit on an HIR page outside of the stack costs a LIR page, which the set gets back from
+    pages that are new. Where the queue has no room for it, the page just hit may itself be thrown
+    out, and still counts as in memory for as long as it is in the stack."""
+
+    def __init__(self, memory: int) -> None:
+        super().__init__(memory)
+        self.phantoms: set[int] = set()
+
+    def demote(self) -> None:
+        bottom = self.stack.pop(0)
+        self.lir.remove(bottom)
+        while len(self.queue) + 1 > self.hirs:
+            self.queue.pop(0)
+        self.queue.append(bottom)
+        self.prune()
+
+    def prune(self) -> None:
+        while len(self.stack) > 1 and self.stack[0] not in self.lir:
+            self.phantoms.discard(self.stack.pop(0))
+
+    def limit(self) -> None:
+        there = self.lir.union(self.queue, self.phantoms)
+        gone = [p for p in self.stack if p not in there]
+        while len(self.stack) > 2 * self.memory and gone:
+            self.stack.remove(gone.pop(0))
+
+    def access(self, page: int) -> bool:
+        hit = self.reference(page)
+        self.limit()
+        return hit
+
+    def reference(self, page: int) -> bool:
+        in_stack, in_queue = page in self.stack, page in self.queue
+        hit = in_queue or page in self.phantoms
+        if in_stack:
+            self.to_top(page)
+        if in_queue:
+            self.queue.remove(page)
+        if page in self.lir:
+            self.prune()
+            return True
+        if in_queue and not in_stack:
+            self.queue.append(page)
+        if in_stack or in_queue:
+            while len(self.lir) + 1 > self.lirs:
+                self.demote()
+            self.phantoms.discard(page)
+            if in_stack:
+                self.lir.add(page)
+            else:
+                self.stack.append(page)
+                if page not in self.queue:
+                    self.phantoms.add(page)
+            return hit
+        if len(self.lir) < self.lirs:
+            self.lir.add(page)
+        else:
+            while len(self.queue) + 1 > self.hirs:
+                self.queue.pop(0)
+            self.queue.append(page)
+        self.stack.append(page)
+        return False
+
+
+def lirs_of_libcachesim(pages: Iterable[int], memory: int) -> int:
+    model = _LirsOfLibcachesim(memory)
     return sum(not model.access(page) for page in pages)
 
 

@@ -97,8 +97,6 @@ def test_misses_are_those_of_libcachesim(trace: str, tmp_path: Path) -> None:
         for policy in ("lru", "belady", "clock", "arc"):
             theirs = of_libcachesim(policy, pages, memory, tmp_path)
             assert misses(policy, pages, memory) == theirs, (policy, memory)
-        # A reference to a HIR page outside of S costs libcachesim a LIR page, which the paper does
-        # not do.
         lirs = of_libcachesim("lirs", pages, memory, tmp_path)
         assert misses("lirs", pages, memory) == pytest.approx(lirs, abs=0.005 * len(pages))
 
@@ -111,6 +109,16 @@ def test_s3_fifo_differs_from_libcachesim_by_where_pages_go_before_the_first_evi
         theirs = of_libcachesim("s3-fifo", pages, memory, tmp_path)
         assert pages_naive.s3_fifo_of_libcachesim(pages.tolist(), memory) == theirs
         assert misses("s3-fifo", pages, memory) == pytest.approx(theirs, abs=0.005 * len(pages))
+
+
+def test_lirs_differs_from_libcachesim_by_what_a_hit_outside_of_the_stack_does(
+    tmp_path: Path,
+) -> None:
+    pages = TRACES["zipf"][:12_000]
+    for memory in (3, 10, 50):
+        theirs = of_libcachesim("lirs", pages, memory, tmp_path)
+        assert pages_naive.lirs_of_libcachesim(pages.tolist(), memory) == theirs
+        assert misses("lirs", pages, memory) == pytest.approx(theirs, abs=0.005 * len(pages))
 
 
 def test_lru_is_a_point_of_its_curve_and_belady_the_bound() -> None:

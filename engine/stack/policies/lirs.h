@@ -32,6 +32,7 @@ class Lirs {
         return true;
       case kResident:
         hit_hir(page);
+        limit_stack();
         return true;
       default:
         miss(page);
