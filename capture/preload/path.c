@@ -23,7 +23,15 @@ static unsigned call_count;
 enum { PATHS = 2 * (HEAP_LOG_SITES + 1), FEW_FRAMES = 4 };
 static uint16_t paths[PATHS] __attribute__((aligned(HEAP_LOG_PAGE)));
 
-void path_after_fork(void) { log_empty(paths, sizeof paths); }
+// Sites by the hash of a path's nearest frames: its upper bits, and the site in the lower sixteen.
+// A path that agrees with a remembered one in these is taken for the same.
+enum { REMEMBERED = 1 << 14, NEAR_FRAMES = 8 };
+static uint64_t remembered[REMEMBERED] __attribute__((aligned(HEAP_LOG_PAGE)));
+
+void path_after_fork(void) {
+  log_empty(remembered, sizeof remembered);
+  log_empty(paths, sizeof paths);
+}
 
 static struct call* call_of(uint64_t address) {
   unsigned at = (unsigned)(address * 0x9e3779b97f4a7c15u >> 40) % CALLS;
@@ -47,11 +55,11 @@ static void learn(uint64_t address, uint64_t distance) {
   }
 }
 
-// Adds to a path what lies from a slot on. False when a call is met that was never unwound; the
-// path is then as it was.
-static bool walk(struct path* path, const uintptr_t* slot, const uintptr_t* end) {
+// Adds to a path what lies from a slot on, up to `most` frames. False when a call is met that was
+// never unwound; the path is then as it was.
+static bool walk(struct path* path, const uintptr_t* slot, const uintptr_t* end, unsigned most) {
   unsigned depth = path->depth;
-  while (depth < HEAP_LOG_FRAMES && slot < end) {
+  while (depth < most && slot < end) {
     const struct call* call = call_of(*slot);
     if (call == NULL || call->address == 0) return false;
     path->frames[depth] = *slot;
@@ -80,7 +88,7 @@ static _Unwind_Reason_Code take_frame(struct _Unwind_Context* context, void* dat
   bool is_wrong = path->depth == 0 ? slot != now->slot
                                    : slot <= path->slots[path->depth - 1] || slot >= now->end;
   if (is_wrong || *slot != _Unwind_GetIP(context)) return _URC_NORMAL_STOP;
-  now->was_walked = path->depth > 0 && walk(path, slot, now->end);
+  now->was_walked = path->depth > 0 && walk(path, slot, now->end, HEAP_LOG_FRAMES);
   if (now->was_walked) return _URC_NORMAL_STOP;
   path->frames[path->depth] = *slot;
   path->slots[path->depth++] = slot;
@@ -101,18 +109,6 @@ static void unwind(struct path* path, const uintptr_t* slot, const uintptr_t* en
   if (path->depth < HEAP_LOG_FRAMES && !now.was_walked)
     learn(path->frames[path->depth - 1], STACK_BEGINS);
   log_unlock();
-}
-
-void path_find(struct path* path, const uintptr_t* slot, const uintptr_t* end) {
-  path->depth = 0;
-  if (walk(path, slot, end)) {
-    log_count(&log_now.header->walked);
-    return;
-  }
-  log_is_busy = true;
-  unwind(path, slot, end);
-  log_is_busy = false;
-  log_count(&log_now.header->unwound);
 }
 
 static uint64_t hash(const uint64_t* frames, unsigned depth) {
@@ -151,7 +147,7 @@ static uint32_t numbered(const uint64_t* frames, unsigned depth) {
 
 // Recursion can make more paths than there are numbers: from half of them on, the innermost frames
 // tell sites apart, and from three quarters on the innermost one.
-uint32_t path_site(const struct path* path) {
+static uint32_t site_of(const struct path* path) {
   log_lock();
   uint32_t given = log_now.header->sites;
   unsigned most = given < HEAP_LOG_SITES / 2       ? HEAP_LOG_FRAMES
@@ -159,5 +155,35 @@ uint32_t path_site(const struct path* path) {
                                                    : 1;
   uint32_t site = numbered(path->frames, path->depth < most ? path->depth : most);
   log_unlock();
+  return site;
+}
+
+static void find(struct path* path, const uintptr_t* slot, const uintptr_t* end) {
+  path->depth = 0;
+  if (walk(path, slot, end, HEAP_LOG_FRAMES)) return;
+  log_is_busy = true;
+  unwind(path, slot, end);
+  log_is_busy = false;
+  log_count(&log_now.header->unwound);
+}
+
+// The frames that were tried are the path's first, whether or not it is remembered.
+uint32_t path_site(struct path* path, const uintptr_t* slot, const uintptr_t* end) {
+  path->depth = 0;
+  uint64_t *place = NULL, tag = 0;
+  if (walk(path, slot, end, NEAR_FRAMES)) {
+    uint64_t sum = hash(path->frames, path->depth);
+    place = &remembered[sum % REMEMBERED];
+    tag = sum >> 16 << 16;
+    uint64_t entry = __atomic_load_n(place, __ATOMIC_RELAXED);
+    if (entry >> 16 << 16 == tag && entry != 0) {
+      log_count(&log_now.header->walked);
+      return (uint32_t)(entry & 0xffff);
+    }
+  }
+  find(path, slot, end);
+  uint32_t site = site_of(path);
+  if (place != NULL && site != HEAP_LOG_UNKNOWN_SITE)
+    __atomic_store_n(place, tag | site, __ATOMIC_RELAXED);
   return site;
 }

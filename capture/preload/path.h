@@ -14,10 +14,9 @@ struct path {
   const uintptr_t* slots[HEAP_LOG_FRAMES];  // where they stand
 };
 
-// `slot` holds the first return address; nothing is read at or above `end` but by the unwinder.
-void path_find(struct path* path, const uintptr_t* slot, const uintptr_t* end);
-
-// The path's number; HEAP_LOG_UNKNOWN_SITE when no more can be given.
-uint32_t path_site(const struct path* path);
+// The number of the path whose first return address stands at `slot`; HEAP_LOG_UNKNOWN_SITE when
+// none can be given. Nothing is read at or above `end` but by the unwinder. The path has at least
+// its first frames afterwards.
+uint32_t path_site(struct path* path, const uintptr_t* slot, const uintptr_t* end);
 
 void path_after_fork(void);

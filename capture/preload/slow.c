@@ -19,13 +19,48 @@ static const uintptr_t* end_of(const struct heap_log_slot* self, const uintptr_t
   return (const uintptr_t*)(is_own ? end : (at | (HEAP_LOG_PAGE - 1)) + 1);
 }
 
+// Paths of one caller at one height have the same entry as their first choice: of wrappers around
+// malloc there are many. So an entry's neighbours hold what it cannot; only the first choice is
+// hot.
+enum { WAYS = 8 };
+
+static struct heap_log_hot* way(struct heap_log_slot* self, const uintptr_t* slot,
+                                unsigned number) {
+  return &self->hot[(unsigned)(hot_path(self, slot) - self->hot) ^ number];
+}
+
+// A path that is found becomes the first choice of those that share it.
+static struct heap_log_hot* known(struct heap_log_slot* self, const uintptr_t* slot) {
+  struct heap_log_hot* first = way(self, slot, 0);
+  for (unsigned i = 0; i < WAYS; i++) {
+    struct heap_log_hot* path = way(self, slot, i);
+    if (path->slot != (uint64_t)slot || path->check != hot_check(path, slot)) continue;
+    struct heap_log_hot found = *path;
+    *path = *first;
+    *first = found;
+    return first;
+  }
+  return NULL;
+}
+
+// The place for a new path is the first choice; what was there takes another's.
+static struct heap_log_hot* vacated(struct heap_log_slot* self, const uintptr_t* slot) {
+  static unsigned turn;  // threads need not agree on it
+  struct heap_log_hot *first = way(self, slot, 0),
+                      *other = way(self, slot, 1 + turn++ % (WAYS - 1));
+  for (unsigned i = 1; i < WAYS && other->slot != 0; i++)
+    if (way(self, slot, i)->slot == 0) other = way(self, slot, i);
+  slots_flush(other);
+  *other = *first;
+  *first = (struct heap_log_hot){0};
+  return first;
+}
+
 static struct heap_log_hot* learned(struct heap_log_slot* self, const uintptr_t* slot) {
   struct path found;
-  path_find(&found, slot, end_of(self, slot));
-  uint32_t site = path_site(&found);
+  uint32_t site = path_site(&found, slot, end_of(self, slot));
   if (site == HEAP_LOG_UNKNOWN_SITE) log_count(&log_now.header->without_site);
-  struct heap_log_hot* path = hot_path(self, slot);
-  slots_flush(path);
+  struct heap_log_hot* path = vacated(self, slot);
   for (unsigned i = 0; i < 3; i++)
     path->offset[i] =
         i + 1 < found.depth ? (uint32_t)((const char*)found.slots[i + 1] - (const char*)slot) : 0;
@@ -37,9 +72,8 @@ static struct heap_log_hot* learned(struct heap_log_slot* self, const uintptr_t*
 }
 
 static void note(struct heap_log_slot* self, void* block, size_t size, const uintptr_t* slot) {
-  struct heap_log_hot* path = hot_path(self, slot);
-  if (path->slot != (uint64_t)slot || path->check != hot_check(path, slot))
-    path = learned(self, slot);
+  struct heap_log_hot* path = known(self, slot);
+  if (path == NULL) path = learned(self, slot);
   path->blocks++;
   path->bytes += size;
   uint16_t* marks;
