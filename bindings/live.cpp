@@ -18,8 +18,9 @@ namespace {
 
 using sources::Live;
 
-sources::ClockOptions options_of(unsigned rate, bool children) {
+sources::ClockOptions options_of(unsigned rate, bool children, std::string heap_logs) {
   sources::ClockOptions options;
+  options.heap_logs = std::move(heap_logs);
   options.rate = rate;
   options.children = children;
   return options;
@@ -74,6 +75,7 @@ nb::dict sampled_image(sources::SampledImage& image, std::uint64_t started) {
   facts["started_ns"] = image.first ? image.first : started;
   facts["ended_ns"] = image.last;
   facts["samples"] = image.samples();
+  facts["allocations"] = made.allocations;
   facts["tables"] = tables;
   return facts;
 }
@@ -82,18 +84,23 @@ void bind_live(nb::module_& m) {
   nb::class_<Live>(m, "Live", "Samples of a process and its children by the kernel's clock.")
       .def_static(
           "on_exec",
-          [](int pid, unsigned rate, bool children, symbols::SymbolCache& symbols) {
-            return unwrap(Live::on_exec(pid, options_of(rate, children), symbols));
+          [](int pid, unsigned rate, bool children, symbols::SymbolCache& symbols,
+             std::string heap_logs) {
+            const auto options = options_of(rate, children, std::move(heap_logs));
+            return unwrap(Live::on_exec(pid, options, symbols));
           },
           nb::arg("pid"), nb::arg("rate"), nb::arg("children"), nb::arg("symbols"),
-          nb::keep_alive<0, 4>(), "of a process that waits before its exec")
+          nb::arg("heap_logs") = "", nb::keep_alive<0, 4>(),
+          "of a process that waits before its exec")
       .def_static(
           "attach",
-          [](int pid, unsigned rate, bool children, symbols::SymbolCache& symbols) {
-            return unwrap(Live::attach(pid, options_of(rate, children), symbols));
+          [](int pid, unsigned rate, bool children, symbols::SymbolCache& symbols,
+             std::string heap_logs) {
+            const auto options = options_of(rate, children, std::move(heap_logs));
+            return unwrap(Live::attach(pid, options, symbols));
           },
           nb::arg("pid"), nb::arg("rate"), nb::arg("children"), nb::arg("symbols"),
-          nb::keep_alive<0, 4>(), "of a running process")
+          nb::arg("heap_logs") = "", nb::keep_alive<0, 4>(), "of a running process")
       .def("poll", &Live::poll, nb::call_guard<nb::gil_scoped_release>())
       .def("stop", &Live::stop, nb::call_guard<nb::gil_scoped_release>())
       .def_prop_ro("known", &known_images, "(name, pid) of every process image so far")

@@ -340,8 +340,8 @@ LIVE_SAMPLE = Table(
             "how",
             "string",
             "the address is known: exact (register values), kept (what the instruction overwrote "
-            "was still elsewhere), next (of a chain, one element on), given (by the processor); "
-            "none when it is not",
+            "was still elsewhere), read (a pointer that it overwrote was read again from memory), "
+            "next (of a chain, one element on), given (by the processor); none when it is not",
         ),
         Column("confidence", "f64", "that the state is true, from 0 to 1"),
         Column("latency", "u64", "of the access; null when unknown", "cycles", none=NEVER),

@@ -15,13 +15,17 @@ bool wraps(std::uint64_t address, std::uint64_t size) { return address + size < 
 
 Buckets::Buckets() { buckets_.push_back({"unknown", "<unknown>", "", kNone32, 0, 0}); }
 
-BucketId Buckets::allocate(std::uint64_t address, std::uint64_t size, std::uint32_t site) {
+BucketId Buckets::of_site(std::uint32_t site) {
   if (site >= by_site_.size()) by_site_.resize(site + 1, kNoBucket);
   if (by_site_[site] == kNoBucket) {
     by_site_[site] = static_cast<BucketId>(buckets_.size());
     buckets_.push_back({"heap", "", "", site, 0, 0});
   }
-  const BucketId bucket = by_site_[site];
+  return by_site_[site];
+}
+
+BucketId Buckets::allocate(std::uint64_t address, std::uint64_t size, std::uint32_t site) {
+  const BucketId bucket = of_site(site);
   ++buckets_[bucket].blocks;
   buckets_[bucket].bytes += size;
   auto [live, fresh] = live_.try_emplace(address);

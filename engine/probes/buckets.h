@@ -32,6 +32,13 @@ class Buckets {
  public:
   Buckets();
 
+  // The bucket of an allocation path.
+  BucketId of_site(std::uint32_t site);
+  // What it has, where blocks are not told of one by one.
+  void set_blocks(BucketId bucket, std::uint64_t blocks, std::uint64_t bytes) {
+    buckets_[bucket].blocks = blocks;
+    buckets_[bucket].bytes = bytes;
+  }
   // Heap blocks, by allocation path.
   BucketId allocate(std::uint64_t address, std::uint64_t size, std::uint32_t site);
   // The names that the program gave to the block, or to parts of it, go with it.

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <set>
+#include <string>
 #include <vector>
 
 #include "base/result.h"
@@ -14,9 +15,10 @@
 namespace stallscope::sources {
 
 struct ClockOptions {
-  unsigned rate = 0;     // samples a second of each thread's processor time
-  bool children = true;  // processes that it starts
-  bool kernel = true;    // samples in the kernel too, where that is allowed
+  unsigned rate = 0;      // samples a second of each thread's processor time
+  bool children = true;   // processes that it starts
+  bool kernel = true;     // samples in the kernel too, where that is allowed
+  std::string heap_logs;  // folder of allocation logs; empty: there are none
 };
 
 class Clock {

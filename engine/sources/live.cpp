@@ -20,7 +20,7 @@ std::uint64_t now() {
 Live::Live(const ClockOptions& options, symbols::SymbolCache& symbols)
     : skid_(skid_of(count_skid())),
       started_(now()),
-      tree_(symbols, skid_, started_, options.children) {}
+      tree_(symbols, skid_, started_, options.children, options.heap_logs) {}
 
 Result<std::unique_ptr<Live>> Live::on_exec(pid_t process, const ClockOptions& options,
                                             symbols::SymbolCache& symbols) {

@@ -2,6 +2,7 @@
 #include "sources/sampled.h"
 
 #include <sys/mman.h>
+#include <sys/uio.h>
 
 #include <algorithm>
 
@@ -31,8 +32,17 @@ std::string_view path_of(const Mapped& mapped) {
   return mapped.path == "//anon" ? std::string_view() : mapped.path;
 }
 
+// Eight bytes of a process that still runs and is ours to look at.
+std::optional<std::uint64_t> read_memory(pid_t process, std::uint64_t address) {
+  std::uint64_t value = 0;
+  const iovec here{&value, sizeof value};
+  const iovec there{reinterpret_cast<void*>(address), sizeof value};
+  if (process_vm_readv(process, &here, 1, &there, 1, 0) != sizeof value) return std::nullopt;
+  return value;
+}
+
 const char* text_of(How how) {
-  constexpr const char* kNames[] = {"none", "exact", "kept", "next", "given"};
+  constexpr const char* kNames[] = {"none", "exact", "kept", "read", "next", "given"};
   return kNames[static_cast<int>(how)];
 }
 
@@ -52,7 +62,9 @@ CodeFile* CodeFiles::open(const std::string& path) {
 }
 
 SampledImage::SampledImage(Sampling sampling, std::uint32_t pid, std::string name)
-    : sampling_(sampling), pid_(pid), name_(std::move(name)) {}
+    : sampling_(sampling), pid_(pid), name_(std::move(name)) {
+  if (!sampling_.heap_logs.empty()) heap_.expect(sampling_.heap_logs, name_);
+}
 
 std::uint32_t SampledImage::thread_of(std::uint32_t tid, std::uint64_t time) {
   const auto found = numbers_.find(tid);
@@ -74,6 +86,7 @@ void SampledImage::start_thread(std::uint32_t tid, std::uint32_t parent, std::ui
   }
   threads_.start(std::move(thread));
   numbers_.insert_or_assign(tid, number);  // the kernel uses numbers again
+  last_numbers_.insert_or_assign(tid, number);
 }
 
 void SampledImage::end_thread(std::uint32_t tid, std::uint64_t time) {
@@ -119,6 +132,8 @@ void SampledImage::map(const Mapped& mapped) {
   m.path = path_of(mapped);
   m.access = mapped.has_detail ? mapped.protection & kReadWriteExecute : mapped.data ? 1 : 5;
   m.thread = thread_of(mapped.tid, mapped.source.time);
+  if (!sampling_.heap_logs.empty() && m.path.starts_with(sampling_.heap_logs))
+    m.path = "[allocation log]";
   skip_known(m);
   if (m.end <= m.start) return;
   const bool stack = m.path == "[stack]";
@@ -131,6 +146,7 @@ void SampledImage::map(const Mapped& mapped) {
 }
 
 void SampledImage::inherit(const SampledImage& parent) {
+  heap_.inherit(parent.heap_);
   parent.mappings_.for_each_live([&](const target::Mapping& m) {
     Mapped mapped;
     mapped.source.time = sampling_.started + m.born;
@@ -187,11 +203,21 @@ void SampledImage::find_waiting(const Sample& sample, Row& row) {
   row.state = spot.recipe.accesses() ? State::kMemory : State::kCompute;
   UserRegisters registers;
   if (!spot.recipe.accesses() || !registers_of(sample, registers)) return;
-  const auto address = address_of(spot.recipe, registers, spot.bias);
+  const auto read = [this](std::uint64_t at) { return read_memory(static_cast<pid_t>(pid_), at); };
+  const auto address = address_of(spot.recipe, registers, spot.bias, read);
   if (!address) return;
   row.address = *address;
   row.how = spot.recipe.how;
-  row.bucket = buckets_.find(*address);
+  row.bucket = bucket_of(*address);
+}
+
+// What the allocation log knows lies in mappings; names and stacks are not its business.
+std::uint32_t SampledImage::bucket_of(std::uint64_t address) {
+  const probes::BucketId found = buckets_.find(address);
+  const std::string_view kind = buckets_.kind_of(found);
+  if (kind != "mapping" && kind != "unknown") return found;
+  const auto site = heap_.find(address);
+  return site ? buckets_.of_site(*site) : found;
 }
 
 // Precise samples say what was accessed, how long it took and where it was found.
@@ -200,7 +226,7 @@ void SampledImage::take_given(const Sample& sample, Row& row) {
   const bool timed = sample.has(kSampleWeight | kSampleWeightParts) && sample.latency != 0;
   row.address = sample.address;
   row.how = How::kGiven;
-  row.bucket = buckets_.find(sample.address);
+  row.bucket = bucket_of(sample.address);
   row.data_source = sample.data_source;
   if (timed) row.latency = sample.latency;
   if (sample.mode != Mode::user) return;
@@ -310,6 +336,37 @@ void SampledImage::fill_code(SampledTables& out) {
   }
 }
 
+void SampledImage::fill_sites(SampledTables& out) {
+  const std::vector<SampledHeap::Site> sites = heap_.sites();
+  target::Resolver resolver(mappings_.modules(), sampling_.symbols);
+  std::vector<std::size_t> requests;
+  for (const SampledHeap::Site& site : sites)
+    for (const Address frame : site.frames)  // where it returns to is behind the call
+      requests.push_back(resolver.request(mappings_.module_ever(frame.value - 1), frame.value - 1));
+  resolver.resolve();
+  std::size_t next = 0;
+  for (const SampledHeap::Site& site : sites) {
+    out.allocations += site.blocks;
+    buckets_.set_blocks(buckets_.of_site(site.number), site.blocks, site.bytes);
+    std::uint32_t depth = 0;
+    for (const Address frame : site.frames) {
+      const std::uint32_t module = mappings_.module_ever(frame.value - 1);
+      for (const target::Resolver::Place& place : resolver.frames(requests[next++]))
+        out.site.append({site.number, depth++, frame.value - 1, module, place.function, place.file,
+                         place.line, place.inlined});
+    }
+  }
+}
+
+void SampledImage::fill_heap_quality(SampledTables& out) {
+  const HeapLost lost = heap_.lost();
+  const std::uint64_t unknown = lost.without_mark + lost.without_site + lost.without_thread +
+                                lost.without_record + lost.without_live;
+  if (unknown)
+    out.quality.append({"heap_log", "info", unknown,
+                        "heap blocks are not in the allocation log, or only in part"});
+}
+
 void SampledImage::fill_samples(SampledTables& out) const {
   constexpr double kSure = 0.5;
   for (const Row& row : rows_) {
@@ -359,6 +416,10 @@ SampledTables SampledImage::tables() {
   fill_code(out);
   fill_samples(out);
   fill_objects(out);
+  heap_.poll(sampling_.started);
+  fill_sites(out);
+  heap_.fill_large(last_numbers_, out.object);
+  fill_heap_quality(out);
   threads_.fill(out.thread);
   buckets_.fill(out.bucket);
   return out;

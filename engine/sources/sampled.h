@@ -13,6 +13,7 @@
 
 #include "probes/buckets.h"
 #include "sources/perf_events.h"
+#include "sources/sampled_heap.h"
 #include "sources/waiting.h"
 #include "stallscope_tables.h"
 #include "symbols/symbol_cache.h"
@@ -41,6 +42,7 @@ struct SampledTables {
   QualityTable quality;
   BucketTable bucket;
   LiveSampleTable live_sample;
+  std::uint64_t allocations = 0;  // that the allocation log knows
 };
 
 // What all images of a recording share. The cache is used under its lock.
@@ -49,6 +51,7 @@ struct Sampling {
   CodeFiles& code;
   unsigned skid = 1;
   std::uint64_t started = 0;  // when the recording began, on the samples' clock
+  std::string heap_logs;      // folder; empty: there are none
 };
 
 class SampledImage {
@@ -63,6 +66,8 @@ class SampledImage {
   void start_thread(std::uint32_t tid, std::uint32_t parent, std::uint64_t time);
   void end_thread(std::uint32_t tid, std::uint64_t time);
   void sample(const Sample& sample);
+  // Takes what its allocation log has; now and then, or that fills up.
+  void poll_heap() { heap_.poll(sampling_.started); }
 
   std::uint64_t samples() const { return rows_.size(); }
   // Once, at the end.
@@ -108,10 +113,13 @@ class SampledImage {
   std::uint32_t spot_at(std::uint64_t ip);
   void find_waiting(const Sample& sample, Row& row);
   void take_given(const Sample& sample, Row& row);
+  std::uint32_t bucket_of(std::uint64_t address);
   void weigh_spots();
   double waits_at(const Spot& spot, const FunctionCode& code) const;
   const FunctionCode* code_of(const Spot& spot) const;
   void fill_code(SampledTables& out);
+  void fill_sites(SampledTables& out);
+  void fill_heap_quality(SampledTables& out);
   void fill_samples(SampledTables& out) const;
   void fill_objects(SampledTables& out) const;
 
@@ -122,9 +130,11 @@ class SampledImage {
   target::Threads threads_;
   ObjectTable gone_;
   probes::Buckets buckets_;
-  std::map<std::uint32_t, std::uint32_t> numbers_;  // of threads, by the kernel's
-  std::map<std::uint64_t, std::uint32_t> stacks_;   // threads by where their stack's mapping begins
-  std::set<std::uint32_t> with_variables_;          // modules whose variables were placed
+  SampledHeap heap_;
+  std::map<std::uint32_t, std::uint32_t> last_numbers_;  // of threads, also of those that ended
+  std::map<std::uint32_t, std::uint32_t> numbers_;       // of threads, by the kernel's
+  std::map<std::uint64_t, std::uint32_t> stacks_;  // threads by where their stack's mapping begins
+  std::set<std::uint32_t> with_variables_;         // modules whose variables were placed
   std::vector<Spot> spots_;
   std::unordered_map<std::uint64_t, std::uint32_t> spot_by_ip_;
   std::vector<Row> rows_;

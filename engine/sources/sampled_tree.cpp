@@ -110,6 +110,7 @@ void SampledTree::settle(std::uint64_t until) {
   }
   bytes_ = std::move(rest);
   pending_ = std::move(later);
+  for (auto& [pid, image] : current_) image->poll_heap();
 }
 
 void SampledTree::take(const Event& event) {

@@ -16,8 +16,10 @@ namespace stallscope::sources {
 
 class SampledTree {
  public:
-  SampledTree(symbols::SymbolCache& symbols, unsigned skid, std::uint64_t started, bool children)
-      : sampling_{symbols, code_, skid, started}, children_(children) {}
+  // `heap_logs` is the folder where allocation logs are; empty when there are none.
+  SampledTree(symbols::SymbolCache& symbols, unsigned skid, std::uint64_t started, bool children,
+              std::string heap_logs)
+      : sampling_{symbols, code_, skid, started, std::move(heap_logs)}, children_(children) {}
   SampledTree(const SampledTree&) = delete;
 
   // A process that runs already: its mappings and threads as /proc has them.

@@ -81,22 +81,40 @@ bool keeps(const FunctionCode& code, std::size_t first, std::size_t last, Regist
   return true;
 }
 
-// A value as it was before a step: terms of registers behind that step, and a constant.
+// A value as it was before a step, from what is there behind it.
 struct Value {
-  std::vector<Recipe::Term> terms;
-  std::uint64_t constant = 0;
+  Recipe::Sum sum;
+  bool in_memory = false;   // the sum is where it was loaded from
+  std::uint64_t added = 0;  // to that
 };
 
-std::optional<Value> from_address(const FunctionCode& code, std::size_t defined, std::size_t step,
-                                  const MemoryOperand& m, std::uint64_t added) {
-  if (m.fixed || m.segment != code::SegmentBase::kZero) return std::nullopt;
-  Value value{{}, static_cast<std::uint64_t>(m.displacement) + added};
+// The address of what step `defined` loads, or computes, by registers that are the same behind
+// `step`.
+std::optional<Recipe::Sum> from_address(const FunctionCode& code, std::size_t defined,
+                                        std::size_t step, const MemoryOperand& m) {
+  if (m.segment != code::SegmentBase::kZero) return std::nullopt;
+  if (m.fixed) return Recipe::Sum{{}, m.fixed->value, m.base == code::kInstructionPointer};
+  Recipe::Sum sum{{}, static_cast<std::uint64_t>(m.displacement), false};
   for (auto [r, scale] : {std::pair{m.base, std::uint8_t{1}}, {m.index, m.scale}}) {
     if (r == kNoRegister) continue;
     if (!is_general(r) || !keeps(code, defined, step, r) || writes_register(code.steps[defined], r))
       return std::nullopt;
-    value.terms.push_back({r, scale});
+    sum.terms.push_back({r, scale});
   }
+  return sum;
+}
+
+// What the step that wrote a register last put there.
+std::optional<Value> written_by(const FunctionCode& code, std::size_t defined, std::size_t step,
+                                std::uint64_t added) {
+  const code::Effect& e = code.steps[defined].effect;
+  if (e.move == Move::kCopy && keeps(code, defined, step, e.from))
+    return Value{{{{e.from, 1}}, added}};
+  if (e.move != Move::kAddress && e.move != Move::kLoad) return std::nullopt;
+  const auto sum = from_address(code, defined, step, e.memory);
+  if (!sum) return std::nullopt;
+  Value value{*sum, e.move == Move::kLoad, added};
+  if (!value.in_memory) value.sum.constant += added;
   return value;
 }
 
@@ -111,11 +129,9 @@ std::optional<Value> overwritten(const FunctionCode& code, std::size_t step, Reg
     if (flow != Flow::kNext && flow != Flow::kBranch) return std::nullopt;
     const code::Effect& e = s.effect;
     if (e.move == Move::kCopy && e.from == r && e.to != r && keeps(code, i, step, e.to))
-      return Value{{{e.to, 1}}, added};
+      return Value{{{{e.to, 1}}, added}};
     if (writes_register(s, r)) {
-      if (e.move == Move::kCopy && keeps(code, i, step, e.from)) return Value{{{e.from, 1}}, added};
-      if (e.move == Move::kAddress) return from_address(code, i, step, e.memory, added);
-      if (e.move != Move::kAdd) return std::nullopt;
+      if (e.move != Move::kAdd) return written_by(code, i, step, added);
       added += static_cast<std::uint64_t>(e.amount);
     }
     if (code.jumps.contains(s.address)) return std::nullopt;  // control may come in here
@@ -126,8 +142,8 @@ std::optional<Value> overwritten(const FunctionCode& code, std::size_t step, Reg
 // Behind the instruction the stack pointer has moved on.
 void on_the_stack(const Step& step, Recipe& out) {
   out.how = How::kExact;
-  out.terms.push_back({kStackPointer, 1});
-  if (step.effect.move == Move::kPop) out.constant = static_cast<std::uint64_t>(-8);
+  out.sum.terms.push_back({kStackPointer, 1});
+  if (step.effect.move == Move::kPop) out.sum.constant = static_cast<std::uint64_t>(-8);
 }
 
 // Adds `r * scale`; false when the value is lost.
@@ -136,15 +152,23 @@ bool add_term(const FunctionCode& code, std::size_t at, bool behind, RegisterNum
   if (r == kNoRegister) return true;
   if (!is_general(r)) return false;
   if (!behind || !writes_register(code.steps[at], r)) {
-    out.terms.push_back({r, scale});
+    out.sum.terms.push_back({r, scale});
     return true;
   }
   const auto value = overwritten(code, at, r);
-  if (!value) return false;
-  for (const Recipe::Term& term : value->terms)
-    out.terms.push_back({term.source, static_cast<std::uint8_t>(term.scale * scale)});
-  out.constant += value->constant * scale;
-  out.how = How::kKept;
+  if (!value || (value->in_memory && out.pointer_scale != 0)) return false;
+  if (value->in_memory) {
+    out.pointer = value->sum;
+    out.pointer_scale = scale;
+    out.sum.constant += value->added * scale;
+    out.how = How::kRead;
+    return true;
+  }
+  if (value->sum.fixed) return false;
+  for (const Recipe::Term& term : value->sum.terms)
+    out.sum.terms.push_back({term.source, static_cast<std::uint8_t>(term.scale * scale)});
+  out.sum.constant += value->sum.constant * scale;
+  if (out.how != How::kRead) out.how = How::kKept;
   return true;
 }
 
@@ -154,23 +178,23 @@ void find_address(const FunctionCode& code, std::size_t at, bool behind, const M
   if (m.segment != code::SegmentBase::kZero) return;
   if (m.fixed) {
     out.how = How::kExact;
-    out.constant = m.fixed->value;
-    out.fixed = m.base == code::kInstructionPointer;
+    out.sum.constant = m.fixed->value;
+    out.sum.fixed = m.base == code::kInstructionPointer;
     return;
   }
   if (m.hidden && m.base == kStackPointer && behind) return on_the_stack(step, out);
   out.how = How::kExact;
-  out.constant = static_cast<std::uint64_t>(m.displacement);
+  out.sum.constant = static_cast<std::uint64_t>(m.displacement);
   if (add_term(code, at, behind, m.base, 1, out) &&
       add_term(code, at, behind, m.index, m.scale, out))
     return;
-  out.terms.clear();
+  out.sum = {{}, static_cast<std::uint64_t>(m.displacement), false};
+  out.pointer_scale = 0;
   out.how = How::kNone;
-  out.constant = static_cast<std::uint64_t>(m.displacement);
   for (auto [r, scale] : {std::pair{m.base, std::uint8_t{1}}, {m.index, m.scale}}) {
     if (r == kNoRegister) continue;
     if (!is_general(r) || (writes_register(step, r) && !follows_itself(code, at, r))) return;
-    out.terms.push_back({r, scale});
+    out.sum.terms.push_back({r, scale});
   }
   out.how = How::kNext;
 }
@@ -198,11 +222,18 @@ Recipe recipe_at(const FunctionCode& code, std::uint64_t ip, unsigned skid) {
 }
 
 std::optional<std::uint64_t> address_of(const Recipe& recipe, const UserRegisters& registers,
-                                        std::uint64_t bias) {
+                                        std::uint64_t bias, const ReadMemory& read) {
   if (recipe.how == How::kNone) return std::nullopt;
-  std::uint64_t address = recipe.constant + (recipe.fixed ? bias : 0);
-  for (const Recipe::Term& term : recipe.terms) address += registers[term.source] * term.scale;
-  return address;
+  const auto value_of = [&](const Recipe::Sum& sum) {
+    std::uint64_t value = sum.constant + (sum.fixed ? bias : 0);
+    for (const Recipe::Term& term : sum.terms) value += registers[term.source] * term.scale;
+    return value;
+  };
+  const std::uint64_t address = value_of(recipe.sum);
+  if (recipe.pointer_scale == 0) return address;
+  const auto pointer = read(value_of(recipe.pointer));
+  if (!pointer) return std::nullopt;
+  return address + *pointer * recipe.pointer_scale;
 }
 
 }  // namespace stallscope::sources

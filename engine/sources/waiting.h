@@ -9,6 +9,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <vector>
@@ -24,6 +25,7 @@ enum class How : std::uint8_t {
   kNone,   // the address cannot be known
   kExact,  // from registers that the instruction left alone
   kKept,   // what it overwrote is still somewhere else
+  kRead,   // what it overwrote was a pointer that is still where it was loaded from
   kNext,   // the one that the same instruction accesses next: it follows a chain
   kGiven,  // the processor said so
 };
@@ -40,9 +42,15 @@ struct Recipe {
   bool writes = false;
   std::uint32_t size = 0;
   How how = How::kNone;
-  std::vector<Term> terms;
-  std::uint64_t constant = 0;
-  bool fixed = false;  // `constant` is the file's own address: the module's bias is to be added
+  struct Sum {
+    std::vector<Term> terms;
+    std::uint64_t constant = 0;
+    bool fixed = false;  // `constant` is the file's own address: the module's bias is to be added
+  };
+  Sum sum;
+  // A pointer in memory, this many times, is to be added.
+  Sum pointer;
+  std::uint8_t pointer_scale = 0;  // 0: there is none
 
   bool accesses() const { return reads || writes; }
 };
@@ -50,7 +58,10 @@ struct Recipe {
 // `ip` is where the program stands, as the file's own address.
 Recipe recipe_at(const FunctionCode& code, std::uint64_t ip, unsigned skid);
 
+// Reads eight bytes of the program's memory, if they are there.
+using ReadMemory = std::function<std::optional<std::uint64_t>(std::uint64_t)>;
+
 std::optional<std::uint64_t> address_of(const Recipe& recipe, const UserRegisters& registers,
-                                        std::uint64_t bias);
+                                        std::uint64_t bias, const ReadMemory& read);
 
 }  // namespace stallscope::sources

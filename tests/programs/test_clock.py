@@ -128,6 +128,35 @@ def test_what_samples_cannot_tell_is_refused_in_a_sentence(
         assert "--source valgrind" in ran.stderr
 
 
+def test_heap_blocks_have_the_names_of_their_sites(
+    record: Recorder, workload: Callable[[str], Path], stallscope: Callable[..., Ran]
+) -> None:
+    command = [workload("list"), 300_000, 30, "shuffled"]
+    made = record(*command, options=["--rate", 1000], source="clock")
+    rows = json.loads(stallscope("objects", made.path, "--json").stdout)["rows"]
+    assert rows[0]["object"].startswith("make_node (list.c:17) < build_list (list.c:")
+    assert (rows[0]["kind"], rows[0]["blocks"]) == ("heap", 300_000)
+    assert rows[0]["bytes"] == 300_000 * 64
+    assert rows[0]["share"] > 0.7
+    large = made.heap()
+    assert [row["size"] for row in large] == [300_000 * 8]
+    assert large[0]["died"] is not None
+    without = record(*command, options=["--no-heap", "--rate", 1000], source="clock")
+    rows = json.loads(stallscope("objects", without.path, "--json").stdout)["rows"]
+    assert rows[0]["object"] == "[heap]"
+
+
+def test_blocks_from_before_a_fork_have_names_in_the_child(
+    record: Recorder, program: Build, stallscope: Callable[..., Ran]
+) -> None:
+    made = record(program("heapfork"), options=["--rate", 1000], source="clock")
+    assert made.status == 0
+    child = next(image.meta for image in made.images() if image.meta.forked)
+    found = stallscope("objects", made.path, "--process", child.pid, "--json")
+    rows = json.loads(found.stdout)["rows"]
+    assert rows[0]["object"].startswith("make_table")
+
+
 def test_output_and_status_are_the_native_ones(record: Recorder, program: Build) -> None:
     native = run(program("io"), stdin=b"some text\n")
     made = record(program("io"), stdin=b"some text\n", source="clock")

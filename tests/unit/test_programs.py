@@ -71,6 +71,7 @@ EXPECTED: dict[str, tuple[int, str]] = {
     "skip": (0, f"sum={sum(range(1000)) * (10 + 2 * 20 + 3 * 30) + 4}"),
     "spawn": (0, "one\ntwo\nfailures=0"),
     "threads200": (0, "threads=200 sum=104755200"),
+    "heapfork": (0, "child=0"),
     "two_arrays": (0, "sum=80000 child=0"),
     "typed": (0, "named=0 weight=3996000 used=8000 sum=131967952"),
     "typed_cxx": (0, "mass=19000 sum=24000 speed=0 area=144000"),

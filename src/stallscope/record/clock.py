@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import select
+import shutil
 import signal
 import time
 from collections.abc import Callable, Sequence
@@ -17,7 +19,7 @@ import msgspec
 from stallscope import __version__, _engine, meta
 from stallscope.errors import StallscopeError
 from stallscope.meta import Meta
-from stallscope.record import Recorded
+from stallscope.record import Recorded, heap_log
 from stallscope.record.life import (
     FORWARDED,
     FROM_THE_KERNEL,
@@ -31,6 +33,7 @@ from stallscope.record.life import (
 )
 from stallscope.record.output import new_folder
 from stallscope.record.preflight import preflight
+from stallscope.record.session import Session
 from stallscope.record.writer import Quality, make_folder, write_tables
 from stallscope.recording import CHILDREN, Recording
 from stallscope.tables import schemas
@@ -49,6 +52,7 @@ class Run:
     command: list[str]
     children: bool
     rate: int
+    heap_logs: Path | None  # folder
     described: dict[str, Any]
     on_progress: Callable[[Progress], None]
     symbols: _engine.SymbolCache = field(default_factory=_engine.SymbolCache)
@@ -66,29 +70,44 @@ def record(
     duration: float | None = None,
     rate: int = RATE,
     children: bool = True,
+    heap: bool = True,
     output: str | Path | None = None,
     force: bool = False,
     on_progress: Callable[[Progress], None] | None = None,
 ) -> Recorded:
     """Run `command` to its end, or watch process `pid`, and sample it `rate` times for each second
-    of a thread's processor time. `duration` ends the watching earlier; the program goes on."""
+    of a thread's processor time. `duration` ends the watching earlier; the program goes on. With
+    `heap` a program that we start logs its allocations, so that heap blocks have names."""
     _check(command, pid, duration, rate)
     target = preflight(command, native=True) if pid is None else None
     words = list(target.command) if target else command_of(pid or 0)
-    run = Run(
-        folder=new_folder(output, target.program if target else words[0], force),
-        command=[meta.as_text(word) for word in words],
-        children=children,
-        rate=rate,
-        described={"rate": rate, "children": children, "pid": pid, "duration": duration},
-        on_progress=on_progress or silent,
-    )
+    folder = new_folder(output, target.program if target else words[0], force)
+    logged = heap and target is not None and not target.is_static
     try:
-        live = _launched(run, target.argv, duration) if target else _attached(run, pid, duration)
+        with Session(folder) if logged else contextlib.nullcontext() as session:
+            run = Run(
+                folder=folder,
+                command=[meta.as_text(word) for word in words],
+                children=children,
+                rate=rate,
+                heap_logs=session.folder if session else None,
+                described={
+                    "rate": rate,
+                    "children": children,
+                    "heap": logged,
+                    "pid": pid,
+                    "duration": duration,
+                },
+                on_progress=on_progress or silent,
+            )
+            if target:
+                live = _launched(run, target.argv, duration)
+            else:
+                live = _attached(run, pid, duration)
+            _write(run, live, pid)
     except StallscopeError:
-        run.folder.rmdir()
+        shutil.rmtree(folder, ignore_errors=True)
         raise
-    _write(run, live, pid)
     failures = () if run.failure is None else (run.failure,)
     status = 0 if run.status is None else exit_status(run.status)
     return Recorded(Recording(run.folder), status, _warnings(live), failures)
@@ -124,7 +143,7 @@ def _launched(run: Run, argv: Sequence[str], duration: float | None) -> _engine.
     blocked = {*FORWARDED, signal.SIGCHLD}
     before = signal.pthread_sigmask(signal.SIG_BLOCK, blocked)
     try:
-        pid, release, failed = _fork(argv, before)
+        pid, release, failed = _fork(argv, _environment(run), before)
         try:
             live = _opened(_engine.Live.on_exec, pid, run)
         except StallscopeError:
@@ -143,10 +162,19 @@ def _launched(run: Run, argv: Sequence[str], duration: float | None) -> _engine.
     return live
 
 
-def _fork(argv: Sequence[str], mask: Any) -> tuple[int, int, int]:
+def _environment(run: Run) -> dict[bytes, bytes]:
+    given = environment()
+    if run.heap_logs is None:
+        return given
+    words = {os.fsdecode(name): os.fsdecode(value) for name, value in given.items()}
+    added = heap_log.environment(run.heap_logs, words)
+    return {os.fsencode(name): os.fsencode(value) for name, value in added.items()}
+
+
+def _fork(argv: Sequence[str], given: dict[bytes, bytes], mask: Any) -> tuple[int, int, int]:
     """A child that waits for a byte, then becomes the program. Its number, where to write the byte,
     and where it says why it could not."""
-    words, given = [os.fsencode(word) for word in argv], environment()
+    words = [os.fsencode(word) for word in argv]
     wait, release = os.pipe()
     failed, fail = os.pipe()
     pid = os.fork()
@@ -175,7 +203,8 @@ def _check_exec(pid: int, failed: int, program: str) -> None:
 
 def _opened(way: Callable[..., _engine.Live], pid: int, run: Run) -> _engine.Live:
     try:
-        return way(pid, run.rate, run.children, run.symbols)
+        logs = "" if run.heap_logs is None else str(run.heap_logs)
+        return way(pid, run.rate, run.children, run.symbols, logs)
     except _engine.EngineError as error:
         raise StallscopeError(*error.args, status=OWN_FAILURE) from error
 
@@ -298,6 +327,7 @@ def _facts(
         forked=image["forked"],
         complete=True,
         threads=len(image["tables"]["thread"]["thread"]),
+        allocations=image["allocations"],
         samples=image["samples"],
         lost_samples=0,
         seconds=(image["ended_ns"] - image["started_ns"]) / 1e9,

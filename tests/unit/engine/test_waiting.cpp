@@ -10,6 +10,8 @@ namespace {
 
 constexpr std::uint64_t kStart = 0x400000;
 constexpr std::uint64_t kBias = 0x7f0000000000;
+constexpr std::uint64_t kPointsTo = 0x5550000;
+constexpr std::uint64_t kNowhere = 0x8000 + 8;  // rdi+8, where nothing can be read
 enum Register : std::uint64_t { kRax, kRcx, kRdx, kRbx, kRsp, kRbp, kRsi, kRdi };
 std::uint64_t in(Register r) { return 0x1000 * (r + 1); }
 
@@ -28,7 +30,11 @@ struct Stands {
 Stands at(std::vector<std::uint8_t> code, std::uint64_t offset, unsigned skid = 1) {
   const FunctionCode function = read_function(code, kStart);
   Stands out{recipe_at(function, kStart + offset, skid), {}};
-  out.address = address_of(out.recipe, registers(), kBias);
+  const auto read = [](std::uint64_t address) -> std::optional<std::uint64_t> {
+    if (address == kNowhere) return std::nullopt;
+    return address + kPointsTo;  // every pointer points this far
+  };
+  out.address = address_of(out.recipe, registers(), kBias, read);
   return out;
 }
 
@@ -87,6 +93,22 @@ TEST_CASE("what was overwritten is made again from what it was made of") {
   CHECK(s.recipe.how == How::kKept);
   CHECK(s.recipe.size == 4);
   CHECK(s.address == in(kRbx) + 4 * in(kRcx) + 0x18);
+}
+
+TEST_CASE("a pointer that was overwritten is read again where it came from") {
+  // mov 0x10(%rdi),%rax; add $8,%rax; mov (%rax,%rcx,4),%eax; nop; ret
+  const Stands s =
+      at({0x48, 0x8b, 0x47, 0x10, 0x48, 0x83, 0xc0, 0x08, 0x8b, 0x04, 0x88, 0x90, 0xc3}, 11);
+  CHECK(s.recipe.how == How::kRead);
+  CHECK(s.address == in(kRdi) + 0x10 + kPointsTo + 8 + 4 * in(kRcx));
+  // mov 0x8(%rdi),%rax; mov (%rax),%rax; nop; ret
+  const Stands gone = at({0x48, 0x8b, 0x47, 0x08, 0x48, 0x8b, 0x00, 0x90, 0xc3}, 7);
+  CHECK(gone.recipe.how == How::kRead);
+  CHECK_FALSE(gone.address);
+  // mov 0x100(%rip),%rax; mov (%rax),%rax; nop; ret
+  const Stands global =
+      at({0x48, 0x8b, 0x05, 0x00, 0x01, 0x00, 0x00, 0x48, 0x8b, 0x00, 0x90, 0xc3}, 10);
+  CHECK(global.address == kBias + kStart + 7 + 0x100 + kPointsTo);
 }
 
 TEST_CASE("a copy from before a loop is not what its pointer holds") {

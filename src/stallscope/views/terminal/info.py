@@ -67,6 +67,7 @@ def _sample_facts(result: Info) -> list[tuple[str, str]]:
     lost = f", {result.lost_samples:,} lost" if result.lost_samples else ""
     return [
         ("samples", f"{result.samples:,}{lost}"),
+        *([("heap", f"{result.allocations:,} blocks made")] if result.allocations else []),
         ("modules", f"{len(result.modules):,}"),
     ]
 

@@ -67,8 +67,8 @@ def closing_words(recorded: Recorded, out: TextIO) -> None:
     failures(recorded, out)
     processes = f" in {len(rows)} processes" if len(rows) > 1 else ""
     print(f"stallscope: {_amounts(rows)}{processes} in {name}", file=out)
-    root = recorded.recording.meta
-    verb = "info" if root.machine == "none" and not root.samples else "objects"
+    answers = recorded.recording.meta.machine != "none" or any(row.samples for row in rows)
+    verb = "objects" if answers else "info"
     print(f"  next: stallscope {verb} {name}", file=out)
 
 
