@@ -3,11 +3,16 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
+import pty
+import select
 import signal
+import struct
 import subprocess
 import tempfile
+import termios
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -283,3 +288,77 @@ def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
         pytest.skip("nobody cannot run stallscope here")
     assert ran.status == 125
     assert "cannot make" in ran.stderr
+
+
+def test_top_without_a_screen(spinning: subprocess.Popen[bytes]) -> None:
+    ran = run(STALLSCOPE, "top", "-p", spinning.pid, "--duration", 1, "--json")
+    assert ran.status == 0, ran.stderr
+    document = json.loads(ran.stdout)
+    assert document["schema"] == "stallscope.top/1"
+    assert document["samples"] > 10
+    assert "chain" in [row["object"] for row in document["rows"]]
+    assert spinning.poll() is None
+
+
+def test_top_on_a_terminal(spinning: subprocess.Popen[bytes], tmp_path: Path) -> None:
+    """Keys change what is shown; w writes a recording; q leaves, and the process goes on."""
+    child, terminal = pty.fork()
+    if child == 0:
+        os.chdir(tmp_path)
+        os.environ |= {"TERM": "xterm", "COLUMNS": "80", "LINES": "24"}
+        os.execv(STALLSCOPE, [str(STALLSCOPE), "top", "-p", str(spinning.pid)])
+    try:
+        fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+        read_until(terminal, "waiting for memory")
+        for key, answer in (
+            ("l", "lines, by waiting"),
+            ("s", "lines, by time"),
+            ("t", ": threads"),
+            (" ", "[frozen]"),
+            ("w", "written: waits.stallscope"),
+        ):
+            os.write(terminal, key.encode())
+            read_until(terminal, answer)
+        os.write(terminal, b"q")
+        read_until(terminal, None)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    except AssertionError:
+        os.kill(child, signal.SIGKILL)
+        raise
+    finally:
+        os.close(terminal)
+    assert spinning.poll() is None
+    assert run(STALLSCOPE, "verify", tmp_path / "waits.stallscope").status == 0
+
+
+def read_until(terminal: int, text: str | None) -> None:
+    """Reads what appears on a terminal until there is the text, or its end for None."""
+    seen, end = "", time.monotonic() + 40
+    while text is None or text not in seen:
+        ready, _, _ = select.select([terminal], [], [], 1)
+        assert time.monotonic() < end, f"{text!r} never appeared: {seen[-2000:]}"
+        if not ready:
+            continue
+        try:
+            data = os.read(terminal, 65536)
+        except OSError:  # the other side is closed
+            data = b""
+        if not data:
+            assert text is None, f"{text!r} never appeared: {seen[-2000:]}"
+            return
+        seen += data.decode(errors="replace")
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["-p", "4194304"], "there is no process 4194304"),
+        (["-p", "1", "--interval", "0"], "more than 0"),
+        (["-p", "1", "--rate", "0"], "between 1 and 10,000"),
+    ],
+)
+def test_top_refuses_in_a_sentence(words: list[str], sentence: str) -> None:
+    ran = run(STALLSCOPE, "top", *words)
+    assert ran.status != 0
+    assert sentence in ran.stderr
+    assert "Traceback" not in ran.stderr

@@ -9,19 +9,33 @@ from __future__ import annotations
 import collections
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 from stallscope.analyses.sites import DEPTH, site_names
 from stallscope.errors import StallscopeError
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
+    import pyarrow as pa
+
     from stallscope.analyses.objects import Process
-    from stallscope.recording import Recording
+    from stallscope.meta import Meta
 
 STATES = ("memory", "compute", "kernel", "unknown")
 NO_ADDRESS = "<address unknown>"
 KERNEL, NOWHERE = "<kernel>", "<unknown code>"
 Place = tuple[str, str, int | None]  # function, file, line
+
+
+class Recorded(Protocol):
+    """A process image: of a recording, or of a process that is still watched."""
+
+    @property
+    def meta(self) -> Meta: ...
+    @property
+    def path(self) -> Path: ...
+    def table(self, name: str) -> pa.Table: ...
 
 
 @dataclass(frozen=True)
@@ -136,11 +150,14 @@ class LiveView:
 
     def __init__(
         self,
-        recording: Recording,
-        images: Sequence[Recording],
+        recording: Recorded,
+        images: Sequence[Recorded],
         depth: int = DEPTH,
         wrappers: Sequence[str] = (),
+        since: int = 0,
     ) -> None:
+        """Of the samples since a moment, in nanoseconds from the recording's beginning."""
+        self._since = since
         self.recording = recording
         self.images = list(images)
         self.found: list[Found] = []
@@ -158,7 +175,7 @@ class LiveView:
             "stallscope record --source valgrind -- PROGRAM",
         )
 
-    def _read(self, image: Recording, depth: int, wrappers: Sequence[str]) -> None:
+    def _read(self, image: Recorded, depth: int, wrappers: Sequence[str]) -> None:
         sites = site_names(image.table("site"), depth, wrappers)
         names = []
         for row in image.table("bucket").to_pylist():
@@ -170,7 +187,7 @@ class LiveView:
             for row in image.table("operation").select(columns).to_pylist()
         }
         threads = {row["thread"]: row["name"] for row in image.table("thread").to_pylist()}
-        for row in _grouped(image).to_pylist():
+        for row in _grouped(image, self._since).to_pylist():
             kernel = row["state"] == "kernel"
             unknown: Place = (KERNEL if kernel else NOWHERE, "", None)
             self.found.append(
@@ -232,11 +249,13 @@ class LiveView:
         }
 
 
-def _grouped(image: Recording) -> Any:
+def _grouped(image: Recorded, since: int) -> Any:
     import pyarrow.compute as pc
 
     keys = ["state", "bucket", "operation", "thread"]
     samples = image.table("live_sample")
+    if since:
+        samples = samples.filter(pc.greater_equal(samples["time"], since))
     cost = pc.multiply(
         samples["weight"].cast("double"), pc.fill_null(samples["latency"].cast("double"), 1.0)
     )

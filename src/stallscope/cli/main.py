@@ -23,6 +23,9 @@ QUESTIONS: dict[str, dict[str, str]] = {
         "info": "what was run, how it ended, how much it did",
         "machines": "the machines that can be simulated, or one of them",
     },
+    "Watch a running process": {
+        "top": "what it waits for, on a screen that refreshes",
+    },
     "Which data misses": {
         "objects": "the variables and heap blocks that miss the caches",
         "functions": "the functions that miss",

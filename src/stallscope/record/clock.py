@@ -4,63 +4,36 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import os
 import select
 import shutil
 import signal
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
-from stallscope import __version__, _engine, meta
+from stallscope import _engine, meta
 from stallscope.errors import StallscopeError
-from stallscope.meta import Meta
 from stallscope.record import Recorded, heap_log
 from stallscope.record.life import (
     FORWARDED,
     FROM_THE_KERNEL,
     Progress,
-    ending,
     environment,
     exit_status,
-    host_facts,
-    moment,
     silent,
 )
 from stallscope.record.output import new_folder
 from stallscope.record.preflight import preflight
+from stallscope.record.sampled import OWN_FAILURE, Run, images_of, write
 from stallscope.record.session import Session
-from stallscope.record.writer import Quality, make_folder, write_tables
-from stallscope.recording import CHILDREN, Recording
-from stallscope.tables import schemas
+from stallscope.recording import Recording
 
 RATE = 251  # samples a second: no divisor of what programs do by the second
 FASTEST = 10_000
 POLL_SECONDS = 0.05
-OWN_FAILURE = 125
-
-
-@dataclass
-class Run:
-    """One recording being made."""
-
-    folder: Path
-    command: list[str]
-    children: bool
-    rate: int
-    heap_logs: Path | None  # folder
-    described: dict[str, Any]
-    on_progress: Callable[[Progress], None]
-    symbols: _engine.SymbolCache = field(default_factory=_engine.SymbolCache)
-    started: float = 0.0
-    seconds: float = 0.0
-    status: int | None = None  # of the process, as waitpid gives it; None when it is not ours
-    commands: dict[str, list[str]] = field(default_factory=dict)  # of images, while they lived
-    failure: StallscopeError | None = None
 
 
 def record(
@@ -99,12 +72,13 @@ def record(
                     "duration": duration,
                 },
                 on_progress=on_progress or silent,
+                attached=target is None,
             )
             if target:
                 live = _launched(run, target.argv, duration)
             else:
                 live = _attached(run, pid, duration)
-            _write(run, live, pid)
+            write(run, images_of(run, live), live)
     except StallscopeError:
         shutil.rmtree(folder, ignore_errors=True)
         raise
@@ -248,24 +222,73 @@ def _take(run: Run, live: _engine.Live) -> None:
 def _attached(run: Run, pid: int | None, duration: float | None) -> _engine.Live:
     """Until it ends, `duration` is over, or somebody presses Ctrl-C. It never notices."""
     assert pid is not None
-    handle = _handle_of(pid)
     blocked = set(FORWARDED)
     before = signal.pthread_sigmask(signal.SIG_BLOCK, blocked)
     try:
-        live = _opened(_engine.Live.attach, pid, run)
-        run.started = time.monotonic()
-        while duration is None or run.seconds < duration:
-            left = POLL_SECONDS if duration is None else min(POLL_SECONDS, duration - run.seconds)
-            stopped = signal.sigtimedwait(blocked, left)
-            _take(run, live)
-            run.seconds = time.monotonic() - run.started
-            if stopped is not None or select.select([handle], [], [], 0)[0]:
-                break
-        live.stop()
+        with Watch(run, pid) as watch:
+            while duration is None or run.seconds < duration:
+                left = POLL_SECONDS if duration is None else duration - run.seconds
+                stopped = signal.sigtimedwait(blocked, min(POLL_SECONDS, left))
+                if not watch.poll() or stopped is not None:
+                    break
     finally:
-        os.close(handle)
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
-    return live
+    return watch.live
+
+
+class Watch:
+    """A running process that is sampled until the end of the `with`."""
+
+    def __init__(self, run: Run, pid: int) -> None:
+        self.run = run
+        self._handle = _handle_of(pid)
+        try:
+            self.live = _opened(_engine.Live.attach, pid, run)
+        except StallscopeError:
+            os.close(self._handle)
+            raise
+        run.started = time.monotonic()
+
+    def __enter__(self) -> Watch:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.live.stop()
+        os.close(self._handle)
+
+    def poll(self) -> bool:
+        """Takes what has come; whether the process still runs."""
+        _take(self.run, self.live)
+        self.run.seconds = time.monotonic() - self.run.started
+        return not select.select([self._handle], [], [], 0)[0]
+
+
+def watch(pid: int, *, rate: int = RATE, children: bool = True) -> Watch:
+    """Begins to sample a running process, for who looks at it while it runs."""
+    _check((), pid, None, rate)
+    return Watch(
+        Run(
+            folder=Path(f"process {pid}"),
+            command=[meta.as_text(word) for word in command_of(pid)],
+            children=children,
+            rate=rate,
+            heap_logs=None,
+            described={"rate": rate, "children": children, "heap": False, "pid": pid},
+            on_progress=silent,
+            attached=True,
+        ),
+        pid,
+    )
+
+
+def save(watched: Watch) -> Recording:
+    """What has been seen so far, as a recording in this folder; the watching goes on."""
+    program = Path(watched.run.command[0]).name
+    run = dataclasses.replace(watched.run, folder=new_folder(None, program, force=False))
+    write(run, images_of(run, watched.live), watched.live)
+    if run.failure is not None:
+        raise run.failure
+    return Recording(run.folder)
 
 
 def _handle_of(pid: int) -> int:
@@ -275,91 +298,6 @@ def _handle_of(pid: int) -> int:
         raise StallscopeError(
             f"there is no process {pid}", now="ps, and give the number of one"
         ) from error
-
-
-# What is kept
-
-
-def _write(run: Run, live: _engine.Live, attached: int | None) -> None:
-    opening = Meta(
-        format_version=schemas().format_version,
-        stallscope=__version__,
-        state="recording",
-        name="",
-        parent=None,
-        command=run.command,
-        folder=meta.as_text(str(Path.cwd())),
-        created=moment(),
-        source="clock",
-        machine="none",
-        options=run.described | {"skid": live.skid},
-        host=host_facts(),
-        counted=False,
-        sample_period=round(1e9 / run.rate),
-    )
-    quality = list(_quality(live))
-    try:
-        for number, image in enumerate(live.images()):
-            folder = run.folder if number == 0 else run.folder / CHILDREN / image["name"]
-            if number:
-                make_folder(folder)
-            facts = _facts(run, image, opening, is_root=number == 0, attached=attached)
-            write_tables(folder, facts, image["tables"], quality if number == 0 else [])
-    except OSError as error:
-        run.failure = StallscopeError(
-            "the recording could not be written",
-            error.strerror or str(error),
-            "free some space, or record to another disk with -o",
-            status=OWN_FAILURE,
-        )
-
-
-def _facts(
-    run: Run, image: dict[str, Any], opening: Meta, *, is_root: bool, attached: int | None
-) -> Meta:
-    facts = msgspec.structs.replace(
-        opening,
-        name=image["name"],
-        parent=None if is_root else image["parent"] or None,
-        command=run.command if is_root else run.commands.get(image["name"], []),
-        created=moment(image["started_ns"]),
-        pid=image["pid"],
-        forked=image["forked"],
-        complete=True,
-        threads=len(image["tables"]["thread"]["thread"]),
-        allocations=image["allocations"],
-        samples=image["samples"],
-        lost_samples=0,
-        seconds=(image["ended_ns"] - image["started_ns"]) / 1e9,
-    )
-    if is_root:
-        facts = msgspec.structs.replace(facts, seconds=run.seconds, **ending(run.status))
-        if attached is not None:
-            facts = msgspec.structs.replace(facts, ending="unknown")
-    return facts
-
-
-def _quality(live: _engine.Live) -> list[Quality]:
-    found = []
-    if live.lost:
-        share = live.lost / max(1, live.lost + live.samples)
-        found.append(
-            Quality(
-                "lost_samples",
-                "warning" if share > 0.01 else "info",
-                "the kernel's buffer was full, and samples were lost",
-                live.lost,
-            )
-        )
-    if live.damaged:
-        found.append(
-            Quality("damaged", "warning", "records of the kernel made no sense", live.damaged)
-        )
-    if not live.sees_kernel:
-        found.append(
-            Quality("no_kernel", "info", "this user may not sample the kernel: no time in it shows")
-        )
-    return found
 
 
 def _warnings(live: _engine.Live) -> tuple[str, ...]:
