@@ -18,7 +18,7 @@ class SampledTree {
  public:
   // `heap_logs` is the folder where allocation logs are; empty when there are none.
   SampledTree(symbols::SymbolCache& symbols, unsigned skid, std::uint64_t started, bool children,
-              std::string heap_logs)
+              std::string heap_logs = {})
       : sampling_{symbols, code_, skid, started, std::move(heap_logs)}, children_(children) {}
   SampledTree(const SampledTree&) = delete;
 
