@@ -27,6 +27,12 @@ bool all_precise(const std::vector<PerfEvent>& events) {
   });
 }
 
+// Nothing is mapped into the last megabyte of addresses, whatever a file says.
+bool is_possible(const Mapped& mapped) {
+  constexpr std::uint64_t kEnd = ~std::uint64_t{0} - (1U << 20);
+  return mapped.start < kEnd && mapped.length <= kEnd - mapped.start;
+}
+
 // An id may be shorter than the room that records have for it.
 std::string without_zeros(std::string id) {
   id.erase(id.find_last_not_of('\0') + 1);
@@ -101,7 +107,8 @@ bool PerfImport::may_inherit(const Forked& forked) {
 
 Status PerfImport::on_event(const Event& record, const PerfEvent*) {
   if (const auto* mapped = std::get_if<Mapped>(&record)) {
-    if (mapped->mode == Mode::kernel || mapped->pid == kNoProcess) return Done{};
+    if (mapped->mode == Mode::kernel || mapped->pid == kNoProcess || !is_possible(*mapped))
+      return Done{};
     ++mapped_[mapped->pid];
     judge(*mapped);
   }

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import random
 import re
 import shutil
 import subprocess
@@ -12,6 +13,7 @@ from typing import Any
 
 import pytest
 from elftools.elf.elffile import ELFFile
+from test_perf_data import INTEL, INTEL_PRINTED, MEMORY_LINE
 from tests import perf_files
 from tests.perf_files import LFB_HIT, RAM, PerfFile, Source
 
@@ -195,6 +197,60 @@ def test_a_truncated_file_says_so(tmp_path: Path) -> None:
     recording = imported(data[:end], tmp_path)
     assert not recording.meta.complete
     assert "truncated" in {row["kind"] for row in recording.table("quality").to_pylist()}
+
+
+def test_mappings_at_the_end_of_memory_are_left_out(tmp_path: Path) -> None:
+    records = [
+        perf_files.comm("app", Source(time=1), exec=True),
+        perf_files.mapping("//anon", 0xFFFF_FFFF_0000_0000, 0xFFFF_FFFF, Source(time=2), data=True),
+        perf_files.load(0x1000, 0xFFFF_FFFF_0000_1000, Source(time=3), 400, RAM),
+    ]
+    recording = imported(PerfFile(records).bytes(), tmp_path)
+    assert recording.table("object").num_rows == 0
+
+
+def test_a_damaged_file_is_imported_or_refused(tmp_path: Path) -> None:
+    chance = random.Random(9)
+    wholes = [perf_files.small().bytes(), perf_files.small().piped()]
+    done = 0
+    for _ in range(60):
+        data = bytearray(chance.choice(wholes))
+        for _ in range(chance.randint(1, 5)):
+            at = chance.randrange(len(data))
+            data[at : at + 8] = chance.choice([b"\xff" * 8, bytes(8), chance.randbytes(1)])
+        try:
+            recording = imported(bytes(data), tmp_path)
+            view = stallscope.view(recording)
+            stallscope.objects(view)
+            stallscope.functions(view)
+            shutil.rmtree(recording.path)
+            done += 1
+        except stallscope.StallscopeError as error:
+            assert error.what
+    assert 0 < done < 60
+
+
+def test_an_intel_recording_is_imported_as_perf_script_prints_it(tmp_path: Path) -> None:
+    if not INTEL.exists():
+        pytest.skip("the recording is not here")
+    made = stallscope.import_trace(INTEL, output=tmp_path / "r").recording
+    verify(made.path)
+    printed = [MEMORY_LINE.match(line) for line in INTEL_PRINTED.read_text().splitlines()]
+    theirs = Counter(
+        (int(line["ip"], 16), int(line["address"], 16), int(line["weight"]), line["level"])
+        for line in printed
+        if line is not None
+    )
+    ours = Counter(
+        (row["ip"], row["address"], row["latency"], row["served"])
+        for image in made.processes()
+        for row in samples(image)
+    )
+    assert ours == theirs
+    # perf prints no symbols either, but says which files: /lib/x86_64-linux-gnu/ld-2.23.so, libc.
+    functions = {row.function for row in stallscope.functions(stallscope.view(made)).rows}
+    assert functions == {"<kernel>", "ld-2.23.so+0x1df80", "libc-2.23.so+0x14324b"}
+    assert made.meta.host["processor"] == "Intel(R) Xeon(R) CPU E5-4610 v2 @ 2.30GHz"
 
 
 LINE = re.compile(r"\s*(?P<ip>[0-9a-f]+) (?P<symbol>.+?)(?:\+0x[0-9a-f]+)? \((?P<file>.*)\)$")

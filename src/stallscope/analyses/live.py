@@ -256,9 +256,9 @@ def _grouped(image: Recorded, since: int) -> Any:
     samples = image.table("live_sample")
     if since:
         samples = samples.filter(pc.greater_equal(samples["time"], since))
-    cost = pc.multiply(
-        samples["weight"].cast("double"), pc.fill_null(samples["latency"].cast("double"), 1.0)
-    )
+    # A file may give numbers that a double holds only roughly.
+    weight, latency = (samples[name].cast("double", safe=False) for name in ("weight", "latency"))
+    cost = pc.multiply(weight, pc.fill_null(latency, 1.0))
     sums = [(name, "sum") for name in ("weight", "cost", "confidence", "latency")]
     return (
         samples.append_column("cost", cost).group_by(keys).aggregate([*sums, ("weight", "count")])
