@@ -18,13 +18,16 @@ from pathlib import Path
 
 from rich.console import Console
 
-from benchmarks import engine_bench, heaplog_bench, pages_bench, replay_bench
+from benchmarks import engine_bench, heaplog_bench, live_bench, pages_bench, replay_bench
 from benchmarks.measure import PREFIXES, STALLSCOPE, BenchmarkError, Measured, measure, timed
 from benchmarks.programs import FOLDER, PROGRAMS
 from benchmarks.report import HELP_SECONDS, Row, rows_of, table
 from stallscope.record import host
 
-NAMES = (*(program.name for program in PROGRAMS), "start", "replay", "engine", "pages", "heaplog")
+NAMES = (
+    *(program.name for program in PROGRAMS),
+    *("start", "replay", "engine", "pages", "heaplog", "live"),
+)
 
 
 def parse() -> argparse.Namespace:
@@ -99,6 +102,8 @@ def main() -> int:
             rows += pages_bench.rows(options.runs, say)
         if "heaplog" in wanted:
             rows += heaplog_bench.rows(options.runs, say)
+        if "live" in wanted:
+            rows += live_bench.rows(options.runs, say)
     except BenchmarkError as error:
         say(f"error: {error}")
         return 1

@@ -58,6 +58,7 @@ class Meta(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     samples: int = 0  # this and what follows: of recordings at native speed
     lost_samples: int = 0
     sample_period: int = 0  # nanoseconds or events
+    cpu_seconds: float | None = None  # of the process and its children, where we waited for it
     files: dict[str, File] = {}
     checksum: str = ""
 

@@ -195,9 +195,10 @@ def _watch(
         info = signal.sigtimedwait(blocked, POLL_SECONDS)
         if info is not None and info.si_signo in FORWARDED and info.si_code != FROM_THE_KERNEL:
             os.kill(pid, info.si_signo)
-        ended, status = os.waitpid(pid, os.WNOHANG)
+        ended, status, used = os.wait4(pid, os.WNOHANG)
         if ended:
             run.status = status
+            run.cpu_seconds = used.ru_utime + used.ru_stime
         if sampling:
             _take(run, live)
         run.seconds = time.monotonic() - run.started

@@ -38,6 +38,7 @@ class Run:
     symbols: _engine.SymbolCache = field(default_factory=_engine.SymbolCache)
     started: float = 0.0
     seconds: float = 0.0
+    cpu_seconds: float | None = None
     status: int | None = None  # of the process, as waitpid gives it; None when it is not ours
     commands: dict[str, list[str]] = field(default_factory=dict)  # of images, while they lived
     failure: StallscopeError | None = None
@@ -122,7 +123,9 @@ def _facts(run: Run, image: dict[str, Any], opening: Meta, *, is_root: bool) -> 
         seconds=(image["ended_ns"] - image["started_ns"]) / 1e9,
     )
     if is_root:
-        facts = msgspec.structs.replace(facts, seconds=run.seconds, **ending(run.status))
+        facts = msgspec.structs.replace(
+            facts, seconds=run.seconds, cpu_seconds=run.cpu_seconds, **ending(run.status)
+        )
     return facts
 
 
