@@ -18,11 +18,13 @@ namespace {
 
 using sources::Live;
 
-sources::ClockOptions options_of(unsigned rate, bool children, std::string heap_logs) {
+sources::ClockOptions options_of(const nb::dict& words) {
   sources::ClockOptions options;
-  options.heap_logs = std::move(heap_logs);
-  options.rate = rate;
-  options.children = children;
+  options.rate = nb::cast<unsigned>(words["rate"]);
+  options.children = nb::cast<bool>(words["children"]);
+  options.loads = nb::cast<bool>(words["loads"]);
+  options.min_latency = nb::cast<std::uint64_t>(words["min_latency"]);
+  options.heap_logs = nb::cast<std::string>(words["heap_logs"]);
   return options;
 }
 
@@ -84,23 +86,18 @@ void bind_live(nb::module_& m) {
   nb::class_<Live>(m, "Live", "Samples of a process and its children by the kernel's clock.")
       .def_static(
           "on_exec",
-          [](int pid, unsigned rate, bool children, symbols::SymbolCache& symbols,
-             std::string heap_logs) {
-            const auto options = options_of(rate, children, std::move(heap_logs));
-            return unwrap(Live::on_exec(pid, options, symbols));
+          [](int pid, const nb::dict& options, symbols::SymbolCache& symbols) {
+            return unwrap(Live::on_exec(pid, options_of(options), symbols));
           },
-          nb::arg("pid"), nb::arg("rate"), nb::arg("children"), nb::arg("symbols"),
-          nb::arg("heap_logs") = "", nb::keep_alive<0, 4>(),
+          nb::arg("pid"), nb::arg("options"), nb::arg("symbols"), nb::keep_alive<0, 3>(),
           "of a process that waits before its exec")
       .def_static(
           "attach",
-          [](int pid, unsigned rate, bool children, symbols::SymbolCache& symbols,
-             std::string heap_logs) {
-            const auto options = options_of(rate, children, std::move(heap_logs));
-            return unwrap(Live::attach(pid, options, symbols));
+          [](int pid, const nb::dict& options, symbols::SymbolCache& symbols) {
+            return unwrap(Live::attach(pid, options_of(options), symbols));
           },
-          nb::arg("pid"), nb::arg("rate"), nb::arg("children"), nb::arg("symbols"),
-          nb::arg("heap_logs") = "", nb::keep_alive<0, 4>(), "of a running process")
+          nb::arg("pid"), nb::arg("options"), nb::arg("symbols"), nb::keep_alive<0, 3>(),
+          "of a running process")
       .def("poll", &Live::poll, nb::call_guard<nb::gil_scoped_release>())
       .def("stop", &Live::stop, nb::call_guard<nb::gil_scoped_release>())
       .def_prop_ro("known", &known_images, "(name, pid) of every process image so far")

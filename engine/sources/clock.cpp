@@ -11,6 +11,8 @@
 #include <fstream>
 #include <string>
 
+#include "sources/precise.h"
+
 namespace stallscope::sources {
 namespace {
 
@@ -93,7 +95,7 @@ Error explain(int error, pid_t process) {
           "stallscope doctor"};
 }
 
-Clock Clock::described(const ClockOptions& options) {
+Result<Clock> Clock::described(const ClockOptions& options) {
   Clock clock;
   perf_event_attr& a = clock.attributes_;
   a.size = sizeof a;
@@ -116,6 +118,11 @@ Clock Clock::described(const ClockOptions& options) {
   a.use_clockid = 1;
   a.clockid = CLOCK_MONOTONIC;
   a.inherit_thread = options.children ? 0 : 1;
+  if (options.loads) {
+    auto loads = find_precise_loads(options.min_latency);
+    if (!loads) return loads.error();
+    ask_for(*loads, options.rate, a);
+  }
   clock.layout_ = layout_of(a);
   clock.cpus_ = processors_online();
   clock.ring_event_.assign(clock.cpus_.size(), -1);
@@ -146,9 +153,10 @@ Status Clock::open_thread(pid_t thread) {
 }
 
 Result<Clock> Clock::on_exec(pid_t process, const ClockOptions& options) {
-  Clock clock = described(options);
-  clock.attributes_.enable_on_exec = 1;
-  if (auto status = clock.open_thread(process); !status) return status.error();
+  auto clock = described(options);
+  if (!clock) return clock.error();
+  clock->attributes_.enable_on_exec = 1;
+  if (auto status = clock->open_thread(process); !status) return status.error();
   return clock;
 }
 
@@ -176,9 +184,10 @@ Status Clock::attach_threads(pid_t process) {
 }
 
 Result<Clock> Clock::attach(pid_t process, const ClockOptions& options) {
-  Clock clock = described(options);
-  if (auto status = clock.attach_threads(process); !status) return status.error();
-  for (const Descriptor& event : clock.events_) ioctl(event.get(), PERF_EVENT_IOC_ENABLE, 0);
+  auto clock = described(options);
+  if (!clock) return clock.error();
+  if (auto status = clock->attach_threads(process); !status) return status.error();
+  for (const Descriptor& event : clock->events_) ioctl(event.get(), PERF_EVENT_IOC_ENABLE, 0);
   return clock;
 }
 

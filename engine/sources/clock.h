@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The kernel's timer as a source of samples: threads of a process and of its children are stopped
-// for a moment some hundred times a second of processor time, and their registers are noted.
+// The kernel as a source of samples. Its timer: threads of a process and of its children are
+// stopped for a moment some hundred times a second of processor time, and their registers are
+// noted. Or the processor's own sampling of loads, where the machine shows it.
 #pragma once
 
 #include <cstdint>
@@ -15,10 +16,12 @@
 namespace stallscope::sources {
 
 struct ClockOptions {
-  unsigned rate = 0;      // samples a second of each thread's processor time
-  bool children = true;   // processes that it starts
-  bool kernel = true;     // samples in the kernel too, where that is allowed
-  std::string heap_logs;  // folder of allocation logs; empty: there are none
+  unsigned rate = 0;              // samples a second of each thread's processor time
+  bool children = true;           // processes that it starts
+  bool kernel = true;             // samples in the kernel too, where that is allowed
+  bool loads = false;             // by the processor's sampling of loads instead of the timer
+  std::uint64_t min_latency = 0;  // of such loads, in cycles; 0: as the kernel suggests
+  std::string heap_logs;          // folder of allocation logs; empty: there are none
 };
 
 class Clock {
@@ -37,11 +40,10 @@ class Clock {
 
   const Layout& layout() const { return layout_; }
   bool sees_kernel() const { return attributes_.exclude_kernel == 0; }
-  std::uint64_t period() const { return attributes_.sample_period; }  // nanoseconds
 
  private:
   Clock() = default;
-  static Clock described(const ClockOptions& options);
+  static Result<Clock> described(const ClockOptions& options);
   Status open_thread(pid_t thread);
   Status attach_threads(pid_t process);
 

@@ -237,6 +237,7 @@ def test_ctrl_c_detaches(spinning: subprocess.Popen[bytes], record: Recorder) ->
         (["--rate", "5", "--", "/bin/true"], "--rate is not for --source valgrind"),
         (["--source", "clock", "--", "/nowhere/at/all"], "/nowhere/at/all"),
         (["--source", "clock"], "no program to record"),
+        (["--source", "perf", "--min-latency", "-1", "--", "/bin/true"], "between 0 and 65,535"),
     ],
 )
 def test_refusals(words: list[str], sentence: str, tmp_path: Path) -> None:
@@ -362,3 +363,17 @@ def test_top_refuses_in_a_sentence(words: list[str], sentence: str) -> None:
     assert ran.status != 0
     assert sentence in ran.stderr
     assert "Traceback" not in ran.stderr
+
+
+def test_precise_loads_or_a_sentence(program: Build, tmp_path: Path) -> None:
+    """Where the machine hides the unit, the error says so and names the way that works."""
+    path = tmp_path / "r.stallscope"
+    ran = run(STALLSCOPE, "record", "--source", "perf", "-o", path, "--", program("waits"), 300)
+    if ran.status == 0:
+        rows = Made(ran, path).rows("live_sample")
+        assert any(row["how"] == "given" for row in rows)
+        return
+    assert ran.status == 125
+    assert "--source clock" in ran.stderr or "stallscope doctor" in ran.stderr
+    assert "Traceback" not in ran.stderr
+    assert not path.exists()

@@ -27,7 +27,8 @@ from stallscope.record import PROBES, SOURCES, record
     type=click.Choice(SOURCES),
     default="valgrind",
     show_default=True,
-    help="Every access through a simulated machine, or samples at native speed by a clock.",
+    help="Every access through a simulated machine, samples at native speed by a clock, or the "
+    "processor's own samples of loads.",
 )
 @click.option(
     "-p", "--pid", type=click.IntRange(min=1), metavar="PID", help="Watch a running process."
@@ -39,7 +40,7 @@ from stallscope.record import PROBES, SOURCES, record
     "--rate",
     type=int,
     metavar="N",
-    help="Samples for each second of a thread's processor time [251].",
+    help="Samples for each second of a thread's processor time [251; perf 1000].",
 )
 @click.option(
     "--machine",

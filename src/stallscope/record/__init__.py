@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from stallscope.recording import Recording
 
 # Each is a module here with a function `record`, whose parameters are the source's options.
-SOURCES = ("valgrind", "clock")
+SOURCES = ("valgrind", "clock", "perf")
 # Misses are counted whenever there is a machine.
 PROBES = ("misses", "evictions", "classify", "offsets", "frames")
 
@@ -36,7 +36,8 @@ def record(command: Sequence[str] = (), *, source: str = "valgrind", **options: 
     """Run `command` to its end and record it, in the way that `source` names.
 
     The options are the parameters of stallscope.record.valgrind.record (every access, through a
-    simulated machine) and of stallscope.record.clock.record (samples at native speed)."""
+    simulated machine), of stallscope.record.clock.record (samples at native speed) and of
+    stallscope.record.perf.record (loads as the processor samples them)."""
     choose("source", source, SOURCES)
     way = importlib.import_module(f"stallscope.record.{source}").record
     _check_options(way, source, options)

@@ -27,7 +27,7 @@ from stallscope.record.life import (
 )
 from stallscope.record.output import new_folder
 from stallscope.record.preflight import preflight
-from stallscope.record.sampled import OWN_FAILURE, Run, images_of, write
+from stallscope.record.sampled import OWN_FAILURE, Run, Wanted, images_of, write
 from stallscope.record.session import Session
 from stallscope.recording import Recording
 
@@ -51,7 +51,22 @@ def record(
     """Run `command` to its end, or watch process `pid`, and sample it `rate` times for each second
     of a thread's processor time. `duration` ends the watching earlier; the program goes on. With
     `heap` a program that we start logs its allocations, so that heap blocks have names."""
-    _check(command, pid, duration, rate)
+    wanted = Wanted("clock", rate, children)
+    return sample(command, wanted, pid, duration, heap, output, force, on_progress)
+
+
+def sample(
+    command: Sequence[str],
+    wanted: Wanted,
+    pid: int | None,
+    duration: float | None,
+    heap: bool,
+    output: str | Path | None,
+    force: bool,
+    on_progress: Callable[[Progress], None] | None,
+) -> Recorded:
+    """What all sources at native speed have in common."""
+    _check(command, pid, duration, wanted.rate)
     target = preflight(command, native=True) if pid is None else None
     words = list(target.command) if target else command_of(pid or 0)
     folder = new_folder(output, target.program if target else words[0], force)
@@ -61,12 +76,10 @@ def record(
             run = Run(
                 folder=folder,
                 command=[meta.as_text(word) for word in words],
-                children=children,
-                rate=rate,
+                wanted=wanted,
                 heap_logs=session.folder if session else None,
                 described={
-                    "rate": rate,
-                    "children": children,
+                    **wanted.described(),
                     "heap": logged,
                     "pid": pid,
                     "duration": duration,
@@ -177,8 +190,7 @@ def _check_exec(pid: int, failed: int, program: str) -> None:
 
 def _opened(way: Callable[..., _engine.Live], pid: int, run: Run) -> _engine.Live:
     try:
-        logs = "" if run.heap_logs is None else str(run.heap_logs)
-        return way(pid, run.rate, run.children, run.symbols, logs)
+        return way(pid, run.engine_options(), run.symbols)
     except _engine.EngineError as error:
         raise StallscopeError(*error.args, status=OWN_FAILURE) from error
 
@@ -267,14 +279,14 @@ class Watch:
 def watch(pid: int, *, rate: int = RATE, children: bool = True) -> Watch:
     """Begins to sample a running process, for who looks at it while it runs."""
     _check((), pid, None, rate)
+    wanted = Wanted("clock", rate, children)
     return Watch(
         Run(
             folder=Path(f"process {pid}"),
             command=[meta.as_text(word) for word in command_of(pid)],
-            children=children,
-            rate=rate,
+            wanted=wanted,
             heap_logs=None,
-            described={"rate": rate, "children": children, "heap": False, "pid": pid},
+            described={**wanted.described(), "heap": False, "pid": pid},
             on_progress=silent,
             attached=True,
         ),

@@ -23,14 +23,27 @@ if TYPE_CHECKING:
 OWN_FAILURE = 125
 
 
+@dataclass(frozen=True)
+class Wanted:
+    """How a run at native speed is sampled."""
+
+    source: str
+    rate: int  # samples a second
+    children: bool = True
+    min_latency: int = 0  # cycles, of precise loads; 0: as the kernel suggests
+
+    def described(self) -> dict[str, Any]:
+        more = {"min_latency": self.min_latency} if self.source == "perf" else {}
+        return {"rate": self.rate, "children": self.children, **more}
+
+
 @dataclass
 class Run:
     """One recording being made."""
 
     folder: Path
     command: list[str]
-    children: bool
-    rate: int
+    wanted: Wanted
     heap_logs: Path | None  # folder
     described: dict[str, Any]
     on_progress: Callable[[Progress], None]
@@ -42,6 +55,15 @@ class Run:
     status: int | None = None  # of the process, as waitpid gives it; None when it is not ours
     commands: dict[str, list[str]] = field(default_factory=dict)  # of images, while they lived
     failure: StallscopeError | None = None
+
+    def engine_options(self) -> dict[str, Any]:
+        return {
+            "rate": self.wanted.rate,
+            "children": self.wanted.children,
+            "loads": self.wanted.source == "perf",
+            "min_latency": self.wanted.min_latency,
+            "heap_logs": "" if self.heap_logs is None else str(self.heap_logs),
+        }
 
 
 @dataclass(frozen=True)
@@ -67,12 +89,12 @@ def images_of(run: Run, live: _engine.Live) -> list[Image]:
         command=run.command,
         folder=meta.as_text(str(Path.cwd())),
         created=moment(),
-        source="clock",
+        source=run.wanted.source,
         machine="none",
         options=run.described | {"skid": live.skid},
         host={},
         counted=False,
-        sample_period=round(1e9 / run.rate),
+        sample_period=round(1e9 / run.wanted.rate) if run.wanted.source == "clock" else 0,
     )
     found = []
     for number, image in enumerate(live.images()):
