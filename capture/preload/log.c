@@ -7,6 +7,7 @@
 #include <sched.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "file.h"
@@ -26,7 +27,13 @@ static bool was_tried, has_parent;
 
 void log_lock(void) {
   log_is_busy = true;
-  while (__atomic_exchange_n(&lock_word, 1, __ATOMIC_ACQUIRE)) sched_yield();
+  // To yield does not help a thread of real-time priority that waits for an ordinary one.
+  for (unsigned tries = 0; __atomic_exchange_n(&lock_word, 1, __ATOMIC_ACQUIRE); tries++) {
+    if (tries < 100)
+      sched_yield();
+    else
+      nanosleep(&(struct timespec){.tv_nsec = 50000}, NULL);
+  }
 }
 
 void log_unlock(void) {
