@@ -46,7 +46,9 @@ PerfImport::PerfImport(PerfData file, symbols::SymbolCache& symbols, unsigned sk
     : file_(std::move(file)),
       symbols_(symbols),
       started_(started),
-      tree_(symbols, skid, started, true) {}
+      tree_(symbols, skid, started, true) {
+  tree_.set_past();
+}
 
 Result<std::unique_ptr<PerfImport>> PerfImport::read(const std::string& path,
                                                      symbols::SymbolCache& symbols) {

@@ -203,7 +203,9 @@ void SampledImage::find_waiting(const Sample& sample, Row& row) {
   row.state = spot.recipe.accesses() ? State::kMemory : State::kCompute;
   UserRegisters registers;
   if (!spot.recipe.accesses() || !registers_of(sample, registers)) return;
-  const auto read = [this](std::uint64_t at) { return read_memory(static_cast<pid_t>(pid_), at); };
+  const auto read = [this](std::uint64_t at) {
+    return sampling_.running ? read_memory(static_cast<pid_t>(pid_), at) : std::nullopt;
+  };
   const auto address = address_of(spot.recipe, registers, spot.bias, read);
   if (!address) return;
   row.address = *address;

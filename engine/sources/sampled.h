@@ -52,6 +52,9 @@ struct Sampling {
   unsigned skid = 1;
   std::uint64_t started = 0;  // when the recording began, on the samples' clock
   std::string heap_logs;      // folder; empty: there are none
+  // The processes run here and now. Otherwise their numbers may be those of others, whose memory
+  // is nobody's business.
+  bool running = true;
 };
 
 class SampledImage {

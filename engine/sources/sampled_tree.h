@@ -22,6 +22,9 @@ class SampledTree {
       : sampling_{symbols, code_, skid, started, std::move(heap_logs)}, children_(children) {}
   SampledTree(const SampledTree&) = delete;
 
+  // Before anything is taken: the records tell of processes of the past, or of another machine.
+  void set_past() { sampling_.running = false; }
+
   // A process that runs already: its mappings and threads as /proc has them.
   Status adopt(std::uint32_t pid);
 
