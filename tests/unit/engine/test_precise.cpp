@@ -44,10 +44,10 @@ TEST_CASE("Intel's loads are asked for with their latency") {
   attributes.exclude_kernel = 1;
   ask_for(*found, 1000, attributes);
   CHECK(attributes.type == 4);
-  CHECK(attributes.freq == 1);
+  CHECK(+attributes.freq == 1);
   CHECK(attributes.sample_freq == 1000);
-  CHECK(attributes.precise_ip == 2);
-  CHECK(attributes.exclude_kernel == 1);
+  CHECK(+attributes.precise_ip == 2);
+  CHECK(+attributes.exclude_kernel == 1);
   CHECK((attributes.sample_type & PERF_SAMPLE_DATA_SRC) != 0);
 }
 
@@ -69,8 +69,8 @@ TEST_CASE("AMD's IBS has no latency to ask for and samples the kernel too") {
   perf_event_attr attributes{};
   attributes.exclude_kernel = 1;
   ask_for(*found, 1000, attributes);
-  CHECK(attributes.exclude_kernel == 0);
-  CHECK(attributes.precise_ip == 0);
+  CHECK(+attributes.exclude_kernel == 0);
+  CHECK(+attributes.precise_ip == 0);
 }
 
 TEST_CASE("without such a unit there is a sentence that says what works instead") {
