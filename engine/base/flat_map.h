@@ -57,8 +57,8 @@ class FlatMap {
       if (entries_[hole].key == kFree) return false;
     // An entry moves up when the hole lies between its home and itself.
     for (std::size_t at = next(hole); entries_[at].key != kFree; at = next(at)) {
-      const std::size_t away = at - home(entries_[at].key) & mask_;
-      if (away < (at - hole & mask_)) continue;
+      const std::size_t away = (at - home(entries_[at].key)) & mask_;
+      if (away < ((at - hole) & mask_)) continue;
       entries_[hole] = std::move(entries_[at]);
       hole = at;
     }

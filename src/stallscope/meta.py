@@ -73,14 +73,15 @@ def digest(path: Path) -> File:
         return File(path.stat().st_size, hashlib.file_digest(file, "sha256").hexdigest())
 
 
-def _checksum(meta: Meta) -> str:
-    bare = msgspec.structs.replace(meta, checksum="")
+def _checksum(facts: dict[str, Any]) -> str:
+    """Of what is written, not of what this version knows: earlier ones wrote less."""
+    bare = facts | {"checksum": ""}
     return hashlib.sha256(msgspec.json.encode(bare, order="sorted")).hexdigest()
 
 
 def write(meta: Meta, folder: Path) -> None:
     """Replaces meta.json in one step, so that a reader sees the old or the new one."""
-    signed = msgspec.structs.replace(meta, checksum=_checksum(meta))
+    signed = msgspec.structs.replace(meta, checksum=_checksum(msgspec.to_builtins(meta)))
     text = msgspec.json.format(msgspec.json.encode(signed), indent=1)
     fresh = folder / f"{NAME}.new"
     descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
@@ -113,7 +114,7 @@ def read(folder: Path) -> Meta:
         raise StallscopeError(
             f"{path} is damaged", str(error), "record the program again"
         ) from error
-    if meta.checksum != _checksum(meta):
+    if meta.checksum != _checksum(msgspec.json.decode(data)):
         raise StallscopeError(
             f"{path} is damaged", "its checksum does not fit", "record the program again"
         )
