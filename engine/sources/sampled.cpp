@@ -145,7 +145,7 @@ void SampledImage::map(const Mapped& mapped) {
     place_variables(mappings_.modules()[module]);
 }
 
-void SampledImage::inherit(const SampledImage& parent) {
+void SampledImage::inherit(SampledImage& parent) {
   heap_.inherit(parent.heap_);
   parent.mappings_.for_each_live([&](const target::Mapping& m) {
     Mapped mapped;

@@ -62,7 +62,7 @@ class SampledImage {
   SampledImage(Sampling sampling, std::uint32_t pid, std::string name);
 
   // The same process after a fork: what was mapped there is here too.
-  void inherit(const SampledImage& parent);
+  void inherit(SampledImage& parent);
 
   void map(const Mapped& mapped);
   void rename(std::uint32_t tid, std::string_view name, std::uint64_t time);

@@ -3,7 +3,10 @@
 
 namespace stallscope::sources {
 
-void SampledHeap::inherit(const SampledHeap& parent) { logs_ = parent.logs_; }
+void SampledHeap::inherit(SampledHeap& parent) {
+  parent.open();  // nobody may have asked for it yet
+  logs_ = parent.logs_;
+}
 
 bool SampledHeap::open() {
   if (own_ || path_.empty()) return own_;

@@ -20,7 +20,7 @@ class SampledHeap {
  public:
   // Where the logs of all images are, and this one's name. It may come later, or never.
   void expect(const std::string& folder, const std::string& name) { path_ = folder + "/" + name; }
-  void inherit(const SampledHeap& parent);
+  void inherit(SampledHeap& parent);
 
   // The site of the block that holds an address: a number of this image's own.
   std::optional<std::uint32_t> find(std::uint64_t address);

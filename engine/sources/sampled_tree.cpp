@@ -141,7 +141,7 @@ void SampledTree::on(const Forked& forked) {
     return;
   }
   if (!children_) return;
-  const SampledImage& parent = image_of(forked.parent_pid, forked.time);
+  SampledImage& parent = image_of(forked.parent_pid, forked.time);
   SampledImage& child = make_image(forked.pid, forked.time);
   child.parent = parent.name();
   child.forked = true;
