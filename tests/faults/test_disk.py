@@ -57,6 +57,20 @@ def test_a_full_disk_leaves_the_target_unharmed(
     check_one_message(ran)
 
 
+@pytest.mark.parametrize("size", ["8k", "24k"])
+def test_samples_that_a_full_disk_refuses(
+    size: str, small_disk: Callable[[str], Path], workload: Callable[[str], Path]
+) -> None:
+    """They are kept whole or not at all; the target has run to its end."""
+    program = workload("hashjoin")
+    place = small_disk(size) / "full.stallscope"
+    ran = run(STALLSCOPE, "record", "--source", "clock", "-o", place, "--", program, 500, 500)
+    assert (ran.status, ran.out) == (125, run(program, 500, 500).out)
+    assert "No space left" in ran.stderr
+    assert "Traceback" not in ran.stderr
+    assert not place.exists()
+
+
 @pytest.mark.parametrize("options", [(), ("--trace",)], ids=["counts", "trace"])
 def test_what_was_written_before_the_disk_was_full_is_valid(
     options: tuple[str, ...], small_disk: Callable[[str], Path], program: Callable[..., Path]
