@@ -8,6 +8,7 @@
 #include "bindings.h"
 #include "machine_config.h"
 #include "modules.h"
+#include "pages.h"
 #include "simulation.h"
 
 namespace nb = nanobind;
@@ -59,11 +60,28 @@ nb::dict run_moved(const std::string& path, const nb::dict& machine, const nb::d
   return result;
 }
 
+// `on_log` is called with the columns of one piece of the log after the other.
+nb::dict run_pages(const std::string& path, const nb::dict& options,
+                   const std::vector<PlacedRow>& rows, const nb::callable& on_log) {
+  const session::PageOptions wanted = page_options_of(options);
+  const std::vector<session::Placed> placed = placed_of(rows);
+  auto tracked = [&] {
+    nb::gil_scoped_release release;
+    return session::track_pages(path, wanted, placed, [&](PageLogTable piece) {
+      nb::gil_scoped_acquire acquire;
+      on_log(columns_of(std::make_unique<PageLogTable>(std::move(piece))));
+    });
+  }();
+  return pages_of(unwrap(std::move(tracked)));
+}
+
 }  // namespace
 
 void bind_replay(nb::module_& m) {
   m.def("replay", &run, nb::arg("path"), nb::arg("machine"), nb::arg("options"), nb::arg("placed"),
         nb::arg("modules") = nb::list(), "A kept trace through a machine.");
+  m.def("track_pages", &run_pages, nb::arg("path"), nb::arg("options"), nb::arg("placed"),
+        nb::arg("on_log"), "The page references of a kept trace.");
   m.def("replay_moved", &run_moved, nb::arg("path"), nb::arg("machine"), nb::arg("options"),
         nb::arg("placed"), nb::arg("policy"), nb::arg("sites"),
         "A kept trace through a machine, heap blocks where a policy of the near allocator puts "

@@ -8,6 +8,7 @@
 #include "bindings.h"
 #include "columns.h"
 #include "machine_config.h"
+#include "pages.h"
 #include "session/recorder.h"
 #include "session/recovery.h"
 #include "simulation.h"
@@ -95,6 +96,8 @@ nb::list batches_of(std::vector<session::Batch> batches) {
       list.append(nb::make_tuple(batch.folder, "object", columns_of(std::move(batch.objects))));
     if (batch.events)
       list.append(nb::make_tuple(batch.folder, "event", columns_of(std::move(batch.events))));
+    if (batch.page_log)
+      list.append(nb::make_tuple(batch.folder, "page_log", columns_of(std::move(batch.page_log))));
   }
   return list;
 }
@@ -103,6 +106,16 @@ nb::object process_simulation(session::Process& process) {
   session::Simulation* simulation = process.simulation();
   if (simulation == nullptr) return nb::none();
   return simulation_of(simulation->tables(), simulation->instructions(), simulation->accesses());
+}
+
+// What is left of the log is a table here, behind the pieces that batches have taken.
+nb::object process_pages(session::Process& process) {
+  session::PageTracker* tracker = process.tracker();
+  if (tracker == nullptr) return nb::none();
+  nb::dict found = pages_of(unwrap(tracker->tables()));
+  nb::dict tables = nb::cast<nb::dict>(found["tables"]);
+  add_table(tables, tracker->take_log());
+  return found;
 }
 
 nb::tuple progress_of(const session::Recorder& recorder) {
@@ -125,13 +138,14 @@ void bind_session(nb::module_& m) {
       .def_prop_ro("stream_bytes", &session::Process::stream_bytes)
       .def_prop_ro("errors", [](const session::Process& p) { return errors_of(p.errors()); })
       .def("simulation", &process_simulation, "what the machine beside it found, or None")
+      .def("pages", &process_pages, "its page references, or None where nobody asked")
       .def_prop_ro("target", &session::Process::target, nb::rv_policy::reference_internal);
   nb::class_<session::Recorder>(m, "Recorder")
       .def(
           "__init__",
           [](session::Recorder* self, std::string session_folder, std::string output_folder,
              bool trace, std::uint64_t max_bytes, symbols::SymbolCache& symbols, nb::object machine,
-             nb::dict simulation) {
+             nb::dict simulation, nb::object pages) {
             session::RecorderOptions options;
             options.session_folder = std::move(session_folder);
             options.output_folder = std::move(output_folder);
@@ -141,11 +155,13 @@ void bind_session(nb::module_& m) {
               options.machine = machine_config_of(nb::cast<nb::dict>(machine));
               options.simulation = simulation_options_of(simulation);
             }
+            if (!pages.is_none()) options.pages = page_options_of(nb::cast<nb::dict>(pages));
             new (self) session::Recorder(std::move(options), symbols);
           },
           nb::arg("session_folder"), nb::arg("output_folder"), nb::arg("trace"),
           nb::arg("max_bytes"), nb::arg("symbols"), nb::keep_alive<1, 6>(),
-          nb::arg("machine").none() = nb::none(), nb::arg("simulation") = nb::dict())
+          nb::arg("machine").none() = nb::none(), nb::arg("simulation") = nb::dict(),
+          nb::arg("pages").none() = nb::none())
       .def(
           "start", [](session::Recorder& r, std::uint64_t pid) { unwrap(r.start(pid)); },
           nb::arg("pid"))

@@ -321,6 +321,45 @@ FIELD = Table(
         Column("type", "string", "of the field; empty where several share the place"),
     ),
 )
+PAGE_LOG = Table(
+    "page_log",
+    "references to pages, without those to the pages used last; with the probe `pages`",
+    (
+        Column("time", "u64", "when", "instructions"),
+        Column("page", "u64", "address over page size"),
+        Column("thread", "u32", "thread"),
+        Column("bucket", "u32", "what was accessed"),
+        Column("region", "u32", "innermost region that the program was in; 0 for none"),
+        Column(
+            "flags",
+            "u8",
+            "1 it writes; 2 not among the pages that all threads used last; 4 logged by a PATH "
+            "unit; added up. A row with 2 is also marked 1 when the page is written while it is "
+            "among those used last",
+        ),
+    ),
+)
+PAGE_CURVE = Table(
+    "page_curve",
+    "misses under LRU at each size of memory, of every access and exact: where they change",
+    (
+        Column("thread", "u32", "of its accesses alone; null for all in their order", none=0),
+        Column("pages", "u64", "size of memory", "pages"),
+        Column("misses", "u64", "from this size on, first references included"),
+    ),
+)
+PAGE_UNIT = Table(
+    "page_unit",
+    "what each PATH unit did; a unit a core",
+    (
+        Column("unit", "u32", "number"),
+        Column("lookups", "u64", "of its TLB: references to another page than the one before"),
+        Column("tlb_misses", "u64", "of its TLB, writes to pages that are clean there included"),
+        Column("buffer_misses", "u64", "of its page access buffer"),
+        Column("logged", "u64", "entries of its log"),
+        Column("exceptions", "u64", "times that the log was full"),
+    ),
+)
 LIVE_SAMPLE = Table(
     "live_sample",
     "samples of a run at native speed, by a clock or by the processor's counters; only in "
@@ -366,5 +405,5 @@ RESULTS = (
     RESIDENT,
 )
 # Made and kept when somebody asks for them.
-ON_REQUEST = (TYPE, OFFSET, FOLD, FIELD)
+ON_REQUEST = (TYPE, OFFSET, FOLD, FIELD, PAGE_LOG, PAGE_CURVE, PAGE_UNIT)
 EVERY = (*TABLES, *SAMPLED, *RESULTS, *ON_REQUEST)

@@ -16,10 +16,12 @@ struct Process::Sink {
   void on_block(std::uint32_t exit, const stream::Exit& info, const std::uint64_t* addresses) {
     process.target_.on_block(exit, info, addresses);
     if (process.simulation_) process.simulation_->on_block(exit, info, addresses);
+    if (process.tracker_) process.tracker_->on_block(exit, info, addresses);
     if (process.writer_ && !process.counted_) process.writer_->on_block(exit, info, addresses);
   }
   std::size_t on_blocks(std::span<const std::uint64_t> words) {
-    if (!process.simulation_ || (process.writer_ && !process.counted_)) return 0;
+    if (!process.simulation_ || process.tracker_ || (process.writer_ && !process.counted_))
+      return 0;
     return process.simulation_->on_blocks(words, process.target_.taken());
   }
   Status on_record(unsigned tag, const std::uint64_t* words, std::uint32_t count) {
@@ -33,11 +35,16 @@ struct Process::Sink {
         process.placing_.on_record(tag, words, process.target_, process.simulation_->buckets());
       if (Status taken = process.simulation_->on_record(tag, words, count); !taken) return taken;
     }
+    if (process.tracker_) {
+      if (Placing::concerns(tag))
+        process.placing_.on_record(tag, words, process.target_, process.tracker_->buckets());
+      if (Status taken = process.tracker_->on_record(tag, words, count); !taken) return taken;
+    }
     return process.writer_ ? process.writer_->on_record(tag, words, count) : Status(Done{});
   }
   // Block executions in another form; no part of a kept stream.
   Status on_sifted(const std::uint64_t* words, std::uint32_t count) {
-    if (!process.simulation_ || (process.writer_ && !process.counted_))
+    if (!process.simulation_ || process.tracker_ || (process.writer_ && !process.counted_))
       return Error{"the stream has sifted accesses where all are wanted", "", ""};
     return process.simulation_->on_record(SS_SIFTED, words, count);
   }
@@ -64,6 +71,12 @@ void Process::simulate(const machine::MachineConfig& config, const SimulationOpt
   if (!options.offsets) return;
   simulation_->attach_elements(std::make_unique<Elements>(target_.code, simulation_->buckets(),
                                                           symbols_, [this] { return modules(); }));
+}
+
+void Process::track(const PageOptions& options) {
+  auto made = PageTracker::make(options, target_.code);
+  if (!made) return fail(made.error());
+  tracker_ = std::move(*made);
 }
 
 std::vector<types::Module> Process::modules() {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "session/pages.h"
 #include "session/placing.h"
 #include "session/ring.h"
 #include "session/simulation.h"
@@ -21,8 +22,9 @@ namespace stallscope::session {
 // Rows of a growing table, on their way to disk.
 struct Batch {
   std::string folder;
-  std::unique_ptr<ObjectTable> objects;  // one of the two
+  std::unique_ptr<ObjectTable> objects;  // one of the three
   std::unique_ptr<EventTable> events;
+  std::unique_ptr<PageLogTable> page_log;
 };
 
 class Process {
@@ -40,6 +42,9 @@ class Process {
   void open_stream(const std::string& path, bool blocks);
   // Runs a machine beside the program; a description that make_machine refuses is an error here.
   void simulate(const machine::MachineConfig& config, const SimulationOptions& options);
+
+  // Follows its page references; options that PageTracker::make refuses are an error here.
+  void track(const PageOptions& options);
 
   // Reads up to `buffers` published buffers; true when there was one.
   bool pump(int buffers, const Inherit& inherit, const Forked& forked);
@@ -67,6 +72,7 @@ class Process {
   bool complete() const { return complete_; }  // it ended by itself and everything was read
   bool counted() const { return counted_; }    // its stream has counts instead of executions
   Simulation* simulation() { return simulation_.get(); }
+  PageTracker* tracker() { return tracker_.get(); }
   stream::Totals totals() const { return writer_ ? writer_->totals() : stream::Totals{}; }
 
  private:
@@ -84,6 +90,7 @@ class Process {
   target::Target target_;
   std::unique_ptr<stream::TraceWriter> writer_;
   std::unique_ptr<Simulation> simulation_;
+  std::unique_ptr<PageTracker> tracker_;
   symbols::SymbolCache& symbols_;
   Placing placing_;
   std::uint32_t named_blocks_ = 0;  // whose names have been looked up

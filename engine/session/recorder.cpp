@@ -40,7 +40,7 @@ Recorder::~Recorder() {
 }
 
 std::string Recorder::sieve() const {
-  if (!options_.machine || options_.trace) return "";
+  if (!options_.machine || options_.trace || options_.pages) return "";
   const auto gates = Simulation::gates_of(*options_.machine, options_.simulation);
   if (!gates) return "";
   std::string numbers;
@@ -110,6 +110,7 @@ bool Recorder::try_open(const std::string& file) {
   mkdir(folder.c_str(), 0700);
   process->open_stream(folder + "/stream.ss", options_.trace);
   if (options_.machine) process->simulate(*options_.machine, options_.simulation);
+  if (options_.pages) process->track(*options_.pages);
   running_.push_back(std::move(process));
   // The mapping stays. A later image of the same process looks for this name to choose its own.
   const std::string taken = options_.session_folder + "/taken-" + name;
@@ -157,18 +158,24 @@ void Recorder::queue_batches(Process& process, bool all) {
   target::Target& target = process.target();
   auto ready = [&](std::size_t rows) { return all ? rows > 0 : rows >= kRowsABatch; };
   std::unique_lock lock(mutex_, std::defer_lock);
-  if (!ready(target.objects.rows()) && !ready(target.events.rows())) return;
+  PageTracker* const tracker = process.tracker();
+  const bool pages = tracker && ready(tracker->log_rows());
+  if (!ready(target.objects.rows()) && !ready(target.events.rows()) && !pages) return;
   lock.lock();
   room_.wait(lock, [&] { return batches_.size() < kBatchesWaiting || stopping_; });
   if (ready(target.objects.rows())) {
     batches_.push_back({process.folder(),
                         std::make_unique<ObjectTable>(std::exchange(target.objects, ObjectTable{})),
-                        nullptr});
+                        nullptr, nullptr});
     if (!all) target.objects.reserve(kRowsABatch + kRowsABatch / 16);  // many are followed by more
   }
   if (ready(target.events.rows()))
     batches_.push_back({process.folder(), nullptr,
-                        std::make_unique<EventTable>(std::exchange(target.events, EventTable{}))});
+                        std::make_unique<EventTable>(std::exchange(target.events, EventTable{})),
+                        nullptr});
+  if (pages)
+    batches_.push_back(
+        {process.folder(), nullptr, nullptr, std::make_unique<PageLogTable>(tracker->take_log())});
 }
 
 void Recorder::finish(std::unique_ptr<Process> process) {

@@ -29,6 +29,7 @@ struct RecorderOptions {
   std::uint64_t max_bytes = 0;  // of all streams together; 0 for no limit
   std::optional<machine::MachineConfig> machine;  // runs beside each process
   SimulationOptions simulation;
+  std::optional<PageOptions> pages;  // follow page references
 };
 
 struct Progress {

@@ -30,7 +30,37 @@ struct Foresight {
   }
 };
 
+constexpr std::size_t kRowsAPiece = 1'000'000;
+
+struct Tracking {
+  PageTracker& tracker;
+  const std::function<void(PageLogTable)>& on_log;
+
+  void on_block(std::uint32_t exit, const stream::Exit& info, const std::uint64_t* addresses) {
+    tracker.on_block(exit, info, addresses);
+    if (tracker.log_rows() >= kRowsAPiece) take();
+  }
+  Status on_record(unsigned tag, const std::uint64_t* words, std::uint32_t count) {
+    return tracker.on_record(tag, words, count);
+  }
+  void take() { on_log(tracker.take_log()); }
+};
+
 }  // namespace
+
+Result<PageTables> track_pages(const std::string& path, const PageOptions& options,
+                               const std::vector<Placed>& placed,
+                               const std::function<void(PageLogTable)>& on_log) {
+  auto reader = stream::TraceReader::open(path);
+  if (!reader) return reader.error();
+  auto tracker = PageTracker::make(options, reader->code());
+  if (!tracker) return tracker.error();
+  place_all(placed, (*tracker)->buckets());
+  Tracking tracking{**tracker, on_log};
+  if (Status read = reader->for_each(tracking); !read) return read.error();
+  tracking.take();
+  return (*tracker)->tables();
+}
 
 Result<Replayed> replay(const std::string& path, const machine::MachineConfig& config,
                         const SimulationOptions& options, const std::vector<Placed>& placed,

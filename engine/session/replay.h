@@ -3,10 +3,12 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
 #include "base/result.h"
+#include "session/pages.h"
 #include "session/placer.h"
 #include "session/simulation.h"
 
@@ -39,5 +41,10 @@ Result<Replayed> replay(const std::string& path, const machine::MachineConfig& c
 Result<Replayed> replay_moved(const std::string& path, const machine::MachineConfig& config,
                               const SimulationOptions& options, const std::vector<Placed>& placed,
                               const Policy& policy);
+
+// The page references of a kept trace. `on_log` gets their log in pieces, one behind the other.
+Result<PageTables> track_pages(const std::string& path, const PageOptions& options,
+                               const std::vector<Placed>& placed,
+                               const std::function<void(PageLogTable)>& on_log);
 
 }  // namespace stallscope::session

@@ -6,6 +6,7 @@
 
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <bit>
 #include <cstdint>
 #include <cstdlib>
@@ -32,6 +33,11 @@ class LargeArray {
     if (bytes >= kHuge) ::madvise(data_.get(), bytes, MADV_HUGEPAGE);
     std::uninitialized_value_construct_n(data_.get(), size);
   }
+  LargeArray(const LargeArray& other) : LargeArray(other.size_) {
+    std::copy(other.begin(), other.end(), begin());
+  }
+  LargeArray(LargeArray&&) = default;
+  LargeArray& operator=(LargeArray&&) = default;
   T* data() const { return data_.get(); }
   std::size_t size() const { return size_; }
   T& operator[](std::size_t i) const { return data_.get()[i]; }

@@ -10,10 +10,21 @@ void RecencyBits::allocate(std::uint32_t moments) {
   in_span_ = LargeArray<std::uint16_t>(std::size_t{moments / kSpanBits + 1} * kRow);
   in_area_ = LargeArray<std::uint32_t>(std::size_t{areas + 1} * kSpans);
   areas_ = LargeArray<std::uint32_t>(areas + 1);
-  at_ = {words_.data(),   in_row_.data(),
-         in_span_.data(), in_area_.data(),
-         areas_.data(),   1,
-         moments,         0};
+  point(1, moments, 0);
+}
+
+void RecencyBits::point(std::uint32_t next, std::uint32_t end, std::uint32_t live) {
+  at_ = {words_.data(), in_row_.data(), in_span_.data(), in_area_.data(), areas_.data(), next, end,
+         live};
+}
+
+RecencyBits::RecencyBits(const RecencyBits& other)
+    : words_(other.words_),
+      in_row_(other.in_row_),
+      in_span_(other.in_span_),
+      in_area_(other.in_area_),
+      areas_(other.areas_) {
+  point(other.at_.next, other.at_.end, other.at_.live);
 }
 
 void RecencyBits::enter_word(Cursor at, std::uint32_t word) {

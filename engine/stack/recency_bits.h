@@ -67,6 +67,9 @@ class RecencyBits {
   };
 
   explicit RecencyBits(std::uint32_t moments) { allocate(moments); }
+  RecencyBits(const RecencyBits& other);
+  RecencyBits(RecencyBits&&) = default;
+  RecencyBits& operator=(RecencyBits&&) = default;
 
   const Cursor& cursor() const { return at_; }
   void put(const Cursor& cursor) { at_ = cursor; }
@@ -108,6 +111,7 @@ class RecencyBits {
   static constexpr After<Count> kAfter{};
 
   void allocate(std::uint32_t moments);
+  void point(std::uint32_t next, std::uint32_t end, std::uint32_t live);
   static void enter_word(Cursor at, std::uint32_t word);
 
   LargeArray<std::uint64_t> words_;

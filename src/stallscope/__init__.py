@@ -30,6 +30,8 @@ __all__ = [
     "objects",
     "offsets",
     "open",
+    "page_view",
+    "pages",
     "plot",
     "record",
     "regions",
@@ -47,6 +49,7 @@ if TYPE_CHECKING:
     from stallscope.analyses.misses import misses
     from stallscope.analyses.objects import functions, lines, objects
     from stallscope.analyses.offsets import offsets
+    from stallscope.analyses.pages import pages
     from stallscope.analyses.regions import regions
     from stallscope.analyses.verify import verify
     from stallscope.errors import StallscopeError
@@ -54,7 +57,7 @@ if TYPE_CHECKING:
     from stallscope.record.importing import import_trace
     from stallscope.recording import Recording
     from stallscope.recording import open_recording as open
-    from stallscope.viewing import view
+    from stallscope.viewing import page_view, view
     from stallscope.views.plots import plot
 
 # Loaded when first used: importing stallscope stays cheap.
@@ -71,6 +74,8 @@ _HOMES = {
     "objects": ("stallscope.analyses.objects", "objects"),
     "offsets": ("stallscope.analyses.offsets", "offsets"),
     "open": ("stallscope.recording", "open_recording"),
+    "page_view": ("stallscope.viewing", "page_view"),
+    "pages": ("stallscope.analyses.pages", "pages"),
     "plot": ("stallscope.views.plots", "plot"),
     "record": ("stallscope.record", "record"),
     "regions": ("stallscope.analyses.regions", "regions"),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 class EngineError(RuntimeError): ...
@@ -55,6 +55,7 @@ class Process:
     errors: list[tuple[str, str, str]]
     target: Target
     def simulation(self) -> dict[str, Any] | None: ...
+    def pages(self) -> dict[str, Any] | None: ...
 
 class Recorder:
     def __init__(
@@ -66,6 +67,7 @@ class Recorder:
         symbols: SymbolCache,
         machine: dict[str, Any] | None = ...,
         simulation: dict[str, Any] = ...,
+        pages: dict[str, int] | None = ...,
     ) -> None: ...
     @property
     def sieve(self) -> str: ...
@@ -89,6 +91,12 @@ def replay(
     options: dict[str, Any],
     placed: list[tuple[str, str, str, int, int]],
     modules: Sequence[tuple[str, bytes, int, int, int]] = ...,
+) -> dict[str, Any]: ...
+def track_pages(
+    path: str,
+    options: dict[str, int],
+    placed: list[tuple[str, str, str, int, int]],
+    on_log: Callable[[Any], None],
 ) -> dict[str, Any]: ...
 def replay_moved(
     path: str,

@@ -161,7 +161,7 @@ def _compute(
             f"stallscope record --trace -- PROGRAM, or --machine {machine_name}{_options(probe)}",
         )
     stream, options = str(recording.path / STREAM), engine_options(machine, probe)
-    words = (stream, machine.to_engine(), options, list(_placed(recording)))
+    words = (stream, machine.to_engine(), options, list(placed(recording)))
     try:
         if moves is None:
             found = _engine.replay(*words, _modules(recording, probe))
@@ -248,7 +248,8 @@ def store(
     return folder
 
 
-def _placed(recording: Recording) -> Iterator[tuple[str, str, str, int, int]]:
+def placed(recording: Recording) -> Iterator[tuple[str, str, str, int, int]]:
+    """What lies still, in the order in which later ones hide earlier ones."""
     rows = recording.table("object").select(["kind", "name", "type", "address", "size"]).to_pylist()
     for kind in STILL:
         for row in rows:

@@ -7,13 +7,18 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from stallscope import machines, processes
+import msgspec
+
+from stallscope import machines, processes, tracking
 from stallscope.analyses.live import LiveView
 from stallscope.analyses.objects import MissView
+from stallscope.analyses.pages import PageView
 from stallscope.analyses.sites import DEPTH
 from stallscope.errors import StallscopeError
 from stallscope.recording import Recording, is_sampled, open_recording
+from stallscope.results import NoTrace
 from stallscope.sampling import make_probe
+from stallscope.tracking import PageOptions
 
 
 def view(
@@ -44,6 +49,43 @@ def view(
         opened, model, name, make_probe(model, frames=stack_by_function, **probe), process
     )
     return MissView(replay, depth, wrapper, region=region, stack_by_function=stack_by_function)
+
+
+def page_view(
+    recording: Recording | str | Path | None = None,
+    *,
+    process: str | int | None = None,
+    depth: int = DEPTH,
+    wrapper: Sequence[str] = (),
+    **options: int,
+) -> PageView:
+    """The page references of a recording (the newest here when not told), all of its processes or
+    one: what was kept of them, or found in the trace and kept then.
+
+    `options` takes what `stallscope.tracking.PageOptions` does: page_size, hot, cores, and the
+    sizes of a PATH unit."""
+    opened = recording if isinstance(recording, Recording) else open_recording(recording)
+    if is_sampled(opened.meta):
+        raise StallscopeError(
+            f"{opened.path.name} has no page references",
+            f"it was recorded by --source {opened.meta.source}",
+            "stallscope record --probe pages -- PROGRAM",
+        )
+    wanted, parts, refused = page_options(opened, options), [], []
+    for image in processes.choose(opened, process):
+        try:
+            parts.append(tracking.track(image, wanted))
+        except NoTrace as error:
+            refused.append(error)
+    if not parts:
+        raise refused[0]
+    return PageView(parts, depth, wrapper)
+
+
+def page_options(recording: Recording, given: dict[str, int]) -> PageOptions:
+    """As they were when it was recorded, where nothing else is asked for."""
+    kept = recording.meta.options.get("pages") or {}
+    return msgspec.convert({**kept, **given}, PageOptions)
 
 
 def _check_live(recording: Recording, options: dict[str, Any]) -> None:

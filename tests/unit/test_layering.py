@@ -44,6 +44,7 @@ ENGINE = {
         "target",
         "code",
         "types",
+        "stack",
     },
 }
 

@@ -36,6 +36,9 @@ QUESTIONS: dict[str, dict[str, str]] = {
         "replay": "run a kept trace through another machine",
         "query": "ask the tables in SQL",
     },
+    "How much memory it needs": {
+        "pages": "misses at every size of memory; also: replacement, allocate, prefetch, overhead",
+    },
     "Change what it costs": {
         "layout": "where heap blocks should lie so that they evict each other less",
     },

@@ -12,7 +12,7 @@ from click.core import ParameterSource
 from stallscope.cli.machine_options import sampling_options
 from stallscope.cli.options import Count, Size
 from stallscope.errors import StallscopeError
-from stallscope.record import PROBES, SOURCES, record
+from stallscope.record import PAGES, PROBES, SOURCES, record
 
 
 @click.command(
@@ -53,8 +53,8 @@ from stallscope.record import PROBES, SOURCES, record
     "--probe",
     "probes",
     multiple=True,
-    type=click.Choice(PROBES),
-    help="What to count on the machine [misses].",
+    type=click.Choice((*PROBES, PAGES)),
+    help="What to count on the machine [misses]; pages: in which order pages are referenced.",
 )
 @sampling_options
 @click.option("--trace", is_flag=True, help="Keep every block execution and address.")

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 SOURCES = ("valgrind", "clock", "perf")
 # Misses are counted whenever there is a machine.
 PROBES = ("misses", "evictions", "classify", "offsets", "frames")
+# Page references are followed with or without one.
+PAGES = "pages"
 
 
 @dataclass(frozen=True)

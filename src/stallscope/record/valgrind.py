@@ -14,11 +14,11 @@ from typing import Any
 
 import msgspec
 
-from stallscope import __version__, _engine, machines, meta, results
+from stallscope import __version__, _engine, machines, meta, results, tracking
 from stallscope.errors import StallscopeError
 from stallscope.machines import Machine
 from stallscope.meta import Meta
-from stallscope.record import PROBES, Recorded, choose
+from stallscope.record import PAGES, PROBES, Recorded, choose
 from stallscope.record.life import (
     FORWARDED,
     FROM_THE_KERNEL,
@@ -39,6 +39,7 @@ from stallscope.recording import Recording
 from stallscope.results import Probe
 from stallscope.sampling import make_probe
 from stallscope.tables import schemas
+from stallscope.tracking import PageOptions
 
 POLL_SECONDS = 0.05
 CLOSING_POLL_SECONDS = 0.002  # once the target has ended and only the ring has to be read
@@ -55,6 +56,7 @@ class Run:
     machine: Machine
     machine_name: str
     probe: Probe
+    pages: PageOptions | None
     max_bytes: int
     on_progress: Callable[[Progress], None]
     described: dict[str, Any]
@@ -96,12 +98,13 @@ def _while_it_starts(run: Run, opening: Meta) -> Meta:
 
 def _recorder(run: Run, session: Session) -> _engine.Recorder:
     folders = (str(session.folder), str(run.folder))
+    pages = None if run.pages is None else tracking.engine_options(run.pages)
     if not run.machine.simulates:
-        return _engine.Recorder(*folders, run.trace, run.max_bytes, run.writer.symbols)
+        return _engine.Recorder(*folders, run.trace, run.max_bytes, run.writer.symbols, pages=pages)
     options = results.engine_options(run.machine, run.probe)
     described = run.machine.to_engine()
     return _engine.Recorder(
-        *folders, run.trace, run.max_bytes, run.writer.symbols, described, options
+        *folders, run.trace, run.max_bytes, run.writer.symbols, described, options, pages
     )
 
 
@@ -186,6 +189,7 @@ def _drain(run: Run, recorder: _engine.Recorder, opening: Meta) -> None:
         run.messages += [StallscopeError(*error, status=OWN_FAILURE) for error in process.errors]
         run.metas[facts.name] = run.writer.finish(process, facts, quality)
         _keep_simulation(run, process, run.metas[facts.name])
+        _keep_pages(run, process, run.metas[facts.name])
 
 
 def _keep_simulation(run: Run, process: _engine.Process, facts: Meta) -> None:
@@ -197,6 +201,25 @@ def _keep_simulation(run: Run, process: _engine.Process, facts: Meta) -> None:
     run.writer.guard(
         lambda: results.store(path, facts, run.machine, run.machine_name, run.probe, found)
     )
+
+
+def _keep_pages(run: Run, process: _engine.Process, facts: Meta) -> None:
+    """Its page references, whose log was written piece by piece meanwhile."""
+    if run.pages is None or run.writer.failure is not None:
+        return
+    path, options = Path(process.folder), run.pages
+    log = run.writer.pages.pop(process.folder, None)
+
+    def fill(append: Callable[[Any], None]) -> dict[str, Any]:
+        try:
+            found = process.pages()
+        except _engine.EngineError as error:
+            raise StallscopeError(*error.args, status=OWN_FAILURE) from error
+        assert found is not None
+        append(found["tables"].pop(tracking.LOG))
+        return found
+
+    run.writer.guard(lambda: tracking.store(path, facts, options, fill, log))
 
 
 def _facts(run: Run, process: _engine.Process, opening: Meta) -> Meta:
@@ -300,10 +323,12 @@ def record(
     period, seed, sampling, min_latency, handler_cost, perturb, budget."""
     _check(probes, turn, (skip, max_instructions, max_size))
     model = machines.load(machine)
+    pages = PageOptions() if PAGES in probes else None
+    probes = [name for name in probes if name != PAGES]
     probe = _probe(model, probes, sampling)
     target = preflight(command)
     options = CaptureOptions(
-        stream=trace or model.simulates,
+        stream=trace or model.simulates or pages is not None,
         children=children,
         heap=heap,
         from_function=from_function,
@@ -320,11 +345,13 @@ def record(
         machine=model,
         machine_name=machine,
         probe=probe,
+        pages=pages,
         max_bytes=max_size,
         on_progress=on_progress or silent,
         described={
             "trace": trace,
-            "probes": list(probes),
+            "probes": [*probes, *([PAGES] if pages else [])],
+            "pages": None if pages is None else msgspec.to_builtins(pages),
             "sampling": sampling,
             "max_size": max_size,
             **options.described(),
@@ -335,7 +362,7 @@ def record(
 
 def _check(probes: Sequence[str], turn: int, limits: Sequence[int]) -> None:
     for name in probes:
-        choose("probe", name, PROBES)
+        choose("probe", name, (*PROBES, PAGES))
     if turn < 1 or min(limits) < 0:
         raise StallscopeError("--turn must be at least 1, and limits cannot be negative")
 

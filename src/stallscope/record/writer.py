@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from stallscope import _engine, meta, tables
+from stallscope import _engine, meta, tables, tracking
 from stallscope.errors import StallscopeError
 from stallscope.meta import Meta
 from stallscope.tables import Columns, TableWriter
@@ -77,6 +77,7 @@ class RecordingWriter:
     def __init__(self) -> None:
         self.symbols = _engine.SymbolCache()
         self._processes: dict[str, ProcessWriter] = {}
+        self.pages: dict[str, TableWriter] = {}  # logs of page references, by folder
         self.failure: StallscopeError | None = None
 
     def process(self, folder: str) -> ProcessWriter:
@@ -87,7 +88,14 @@ class RecordingWriter:
     def take_batches(self, recorder: _engine.Recorder) -> None:
         for folder, table, columns in recorder.take_batches():
             if self.failure is None:
-                self.guard(lambda f=folder, t=table, c=columns: self.process(f).append(t, c))
+                self.guard(lambda f=folder, t=table, c=columns: self._append(f, t, c))
+
+    def _append(self, folder: str, table: str, columns: Columns) -> None:
+        if table != tracking.LOG:
+            return self.process(folder).append(table, columns)
+        if folder not in self.pages:
+            self.pages[folder] = tracking.new_log(Path(folder))
+        return self.pages[folder].append(tables.to_arrow(table, columns))
 
     def guard(self, work: object) -> None:
         import pyarrow as pa
@@ -106,6 +114,9 @@ class RecordingWriter:
             )
             for writer in self._processes.values():
                 writer.abandon()
+            for log in self.pages.values():
+                tracking.drop_log(log)
+            self.pages.clear()
 
     def finish(self, process: _engine.Process, facts: Meta, quality: Sequence[Quality]) -> Meta:
         """Tables and meta.json of a process image that has ended."""

@@ -1,0 +1,413 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How much memory a program needs: footprint, working set, and misses at every size of memory."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from stallscope import _engine
+from stallscope.analyses.objects import STACK, Process
+from stallscope.analyses.regions import numbers
+from stallscope.analyses.sites import DEPTH, site_names
+from stallscope.errors import StallscopeError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from stallscope.tracking import PageOptions, Tracked
+
+WRITES, NOT_HOT, LOGGED = 1, 2, 4  # flags of a row of the log
+IMAGE_SHIFT = 52  # pages of later process images are told apart by the bits above
+WINDOWS = 100  # of a run, when not told how long one is
+LEFT = 0.05  # of the misses that memory can avoid, at the knee
+LATENCY = 1_000_000  # cycles that a page fault takes, when not told
+
+
+@dataclass(frozen=True, slots=True)
+class CurveRow:
+    pages: int
+    misses: int
+
+
+@dataclass(frozen=True)
+class PageUnitRow:
+    """What one PATH unit saw and logged."""
+
+    unit: int
+    lookups: int
+    tlb_misses: int
+    buffer_misses: int
+    logged: int
+    exceptions: int
+
+
+@dataclass(frozen=True)
+class PageThreadRow:
+    thread: int
+    name: str
+    footprint_pages: int
+    references: int  # in the log
+    logged: int
+
+
+@dataclass(frozen=True)
+class PageObjectRow:
+    object: str
+    kind: str
+    footprint_pages: int
+    references: int  # in the log
+    share: float  # of them
+    logged: int
+    written: int  # of its references, those that write
+
+
+@dataclass(frozen=True)
+class Knee:
+    """Where more memory stops to pay: the smallest size with at most 5% of the misses that memory
+    beyond the pages used last can avoid."""
+
+    pages: int
+    misses: int
+
+
+@dataclass(frozen=True)
+class WorkingSet:
+    """Pages used within a window of time, over all windows of the run."""
+
+    window: int  # instructions
+    mean_pages: float
+    peak_pages: int
+
+
+@dataclass(frozen=True)
+class Pages:
+    recording: str
+    page_size: int
+    footprint_pages: int
+    footprint_bytes: int
+    instructions: int
+    accesses: int
+    references: int  # accesses to another page than the one before
+    kept: int  # of them, not to the pages used last
+    logged: int  # by the PATH units
+    hot: int  # pages used last, references to which are not kept
+    of: str  # whose curve this is
+    exact: bool  # made of every access; else of the references kept
+    working_set: WorkingSet
+    knee: Knee
+    processes: list[Process]
+    curve: list[CurveRow]
+    path_curve: list[CurveRow]  # what the units' logs say
+    units: list[PageUnitRow]
+    threads: list[PageThreadRow]
+    objects: list[PageObjectRow]
+
+    def at(self, pages: int) -> int:
+        """Misses with so many pages of memory."""
+        return misses_at(self.curve, pages, self.references)
+
+    def points(self, most: int) -> list[CurveRow]:
+        """Of the curve, so many sizes that are round and evenly spread; the knee is among them."""
+        return thinned(self.curve, most, self.knee.pages)
+
+
+class PageView:
+    """The page references of one or several process images, with names."""
+
+    def __init__(
+        self, parts: Sequence[Tracked], depth: int = DEPTH, wrappers: Sequence[str] = ()
+    ) -> None:
+        self.parts = list(parts)
+        self.recording = str(parts[0].recording.path)
+        self.options: PageOptions = parts[0].result.options
+        self._depth, self._wrappers = depth, wrappers
+        self.instructions = sum(part.result.instructions for part in parts)
+        self.accesses = sum(part.result.accesses for part in parts)
+        self.references = sum(part.result.references for part in parts)
+        self.footprint = sum(part.result.footprint for part in parts)
+        if not self.footprint:
+            raise StallscopeError(
+                f"{parts[0].recording.path.name} references no pages",
+                "nothing was measured, or the program did nothing",
+            )
+
+    @functools.cached_property
+    def log(self) -> pa.Table:
+        """Every image's log behind that of the one before; buckets are numbered over all."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        found, first, began = [], 0, 0
+        for number, part in enumerate(self.parts):
+            log = part.table("page_log")
+            if number:
+                page = pc.bit_wise_or(
+                    log.column("page"), pa.scalar(number << IMAGE_SHIFT, pa.uint64())
+                )
+                bucket = pc.add(log.column("bucket"), pa.scalar(first, pa.uint32()))
+                time = pc.add(log.column("time"), pa.scalar(began, pa.uint64()))
+                for name, column in (("page", page), ("bucket", bucket), ("time", time)):
+                    index = log.schema.get_field_index(name)
+                    log = log.set_column(index, log.schema.field(index), column)
+            found.append(log)
+            first += len(part.table("bucket"))
+            began += part.result.instructions
+        return pa.concat_tables(found)
+
+    @functools.cached_property
+    def buckets(self) -> list[tuple[str, str]]:
+        """Name and kind of each, in the numbers of the log."""
+        found = []
+        for part in self.parts:
+            sites = site_names(part.recording.table("site"), self._depth, self._wrappers)
+            found += [(_name(row, sites), row["kind"]) for row in part.table("bucket").to_pylist()]
+        return found
+
+    def processes(self) -> list[Process]:
+        metas = [part.recording.meta for part in self.parts]
+        return [Process(meta.name, meta.pid, list(meta.command)) for meta in metas]
+
+    def rows(self, table: str) -> list[dict[str, Any]]:
+        return [row for part in self.parts for row in part.table(table).to_pylist()]
+
+    def references_kept(self) -> pa.Table:
+        """The order in which pages were used, without the pages used last."""
+        return with_flag(self.log, NOT_HOT)
+
+    def exact_curve(self, thread: int | None = None) -> list[CurveRow]:
+        """Images run one after the other with pages of their own, so that their misses add up."""
+        curves = []
+        for part in self.parts:
+            rows = part.table("page_curve").to_pylist()
+            curves.append([(r["pages"], r["misses"]) for r in rows if r["thread"] == thread])
+        return _summed(curves)
+
+    def threads_apart(self) -> bool:
+        """Whether each thread has a curve of its own."""
+        return any(row["thread"] is not None for row in self.rows("page_curve"))
+
+
+def pages(
+    view: PageView,
+    *,
+    thread: int | None = None,
+    object_name: str | None = None,
+    region: str | None = None,
+    window: int = 0,
+) -> Pages:
+    """Of the whole run, or of one thread, object or region of the program."""
+    asked = [x for x in (thread, object_name, region) if x is not None]
+    if len(asked) > 1:
+        raise StallscopeError("--thread, --object and --region: one at a time")
+    log = _chosen(view, thread, object_name, region)
+    kept, logged = with_flag(log, NOT_HOT), with_flag(log, LOGGED)
+    curve, exact = _curve(view, kept, thread if view.threads_apart() else None, bool(asked))
+    footprint = len(curve)
+    return Pages(
+        recording=view.recording,
+        page_size=view.options.page_size,
+        footprint_pages=footprint,
+        footprint_bytes=footprint * view.options.page_size,
+        instructions=view.instructions,
+        accesses=view.accesses,
+        references=view.references,
+        kept=kept.num_rows,
+        logged=logged.num_rows,
+        hot=view.options.hot,
+        of=str(asked[0]) if asked else "all",
+        exact=exact,
+        working_set=_working_set(kept, view.instructions, window),
+        knee=knee(curve, view.options.hot),
+        processes=view.processes(),
+        curve=curve,
+        path_curve=lru_curve(logged) if logged.num_rows else [],
+        units=_units(view),
+        threads=_threads(view),
+        objects=_objects(view),
+    )
+
+
+def _curve(
+    view: PageView, kept: pa.Table, thread: int | None, chosen: bool
+) -> tuple[list[CurveRow], bool]:
+    if not chosen or thread is not None:
+        return view.exact_curve(thread), True
+    return lru_curve(kept), False
+
+
+def _name(row: dict[str, Any], sites: Mapping[int, str]) -> str:
+    if row["kind"] == "heap":
+        return sites.get(row["site"], f"site {row['site']}")
+    if row["kind"] == "stack":
+        return STACK
+    if row["kind"] == "mapping":
+        return row["name"] or "<anonymous memory>"
+    return str(row["name"])
+
+
+def _chosen(
+    view: PageView, thread: int | None, object_name: str | None, region: str | None
+) -> pa.Table:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    column, wanted = "thread", [] if thread is None else [thread]
+    if object_name is not None:
+        wanted = [i for i, (name, _) in enumerate(view.buckets) if name == object_name]
+        column = "bucket"
+    elif region is not None:
+        wanted, column = sorted(numbers(view.rows("region"), region)), "region"
+    elif thread is None:
+        return view.log
+    found = view.log.filter(
+        pc.is_in(view.log.column(column), pa.array(wanted, view.log.schema.field(column).type))
+    )
+    if not found.num_rows:
+        what = thread if thread is not None else object_name or region
+        raise StallscopeError(f"nothing is known of the pages of {column} {what}")
+    return found
+
+
+def with_flag(log: pa.Table, flag: int) -> pa.Table:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    bits = pc.bit_wise_and(log.column("flags"), pa.scalar(flag, pa.uint8()))
+    return log.filter(pc.not_equal(bits, pa.scalar(0, pa.uint8())))
+
+
+def feed(taker: Any, log: pa.Table, *columns: str) -> Any:
+    """Appends the columns of a log to something of the engine, piece by piece."""
+    for batch in log.select(columns).to_batches():
+        if batch.num_rows:
+            taker.append(*map(_memory, batch.columns))
+    return taker
+
+
+def _memory(column: pa.Array) -> Any:
+    """Of a column of numbers without nulls, as it lies there."""
+    width = column.type.bit_width // 8
+    begin = column.offset * width
+    whole: Any = memoryview(column.buffers()[1])
+    return whole[begin : begin + len(column) * width].cast({1: "B", 4: "I", 8: "Q"}[width])
+
+
+def lru_curve(log: pa.Table) -> list[CurveRow]:
+    """Misses under LRU at every size from one page to all of them."""
+    return rows_of(feed(_engine.LruStack(), log, "page").curve())
+
+
+def rows_of(curve: Sequence[int] | memoryview) -> list[CurveRow]:
+    return [CurveRow(pages, misses) for pages, misses in enumerate(curve) if pages]
+
+
+def misses_at(curve: Sequence[CurveRow], pages: int, without: int) -> int:
+    """`without`: misses without any memory."""
+    return without if pages < 1 else curve[min(pages, len(curve)) - 1].misses
+
+
+def _summed(curves: Sequence[Sequence[tuple[int, int]]]) -> list[CurveRow]:
+    """Curves that say where misses change, as one that has every size."""
+    last = max((curve[-1][0] for curve in curves if curve), default=0)
+    totals = [0] * last
+    for curve in filter(None, curves):
+        ends = [*(pages for pages, _ in curve[1:]), last + 1]
+        for (pages, misses), end in zip(curve, ends, strict=True):
+            for size in range(pages, end):
+                totals[size - 1] += misses
+    return [CurveRow(size, misses) for size, misses in enumerate(totals, 1)]
+
+
+def knee(curve: Sequence[CurveRow], hot: int) -> Knee:
+    first, last = curve[min(hot, len(curve)) - 1], curve[-1]
+    enough = last.misses + LEFT * (first.misses - last.misses)
+    found = next(row for row in curve if row.misses <= enough)
+    return Knee(found.pages, found.misses)
+
+
+def thinned(curve: Sequence[CurveRow], most: int, also: int) -> list[CurveRow]:
+    if len(curve) <= most:
+        return list(curve)
+    wanted = {also, len(curve), 1} | {round(i * len(curve) / most) for i in range(1, most)}
+    return [curve[size - 1] for size in sorted(wanted) if 1 <= size <= len(curve)]
+
+
+def _working_set(kept: pa.Table, instructions: int, window: int) -> WorkingSet:
+    """Distinct pages of each window. Pages that stay among those used last are not seen again."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    window = window or max(1, -(-instructions // WINDOWS))
+    count = max(1, -(-instructions // window))
+    number = pc.divide(kept.column("time"), pa.scalar(window, pa.uint64()))
+    pairs = pa.table({"window": number, "page": kept.column("page")})
+    distinct = pairs.group_by(["window", "page"]).aggregate([])
+    sizes = distinct.group_by("window").aggregate([([], "count_all")]).column("count_all")
+    return WorkingSet(window, (pc.sum(sizes).as_py() or 0) / count, pc.max(sizes).as_py() or 0)
+
+
+def _units(view: PageView) -> list[PageUnitRow]:
+    rows = [PageUnitRow(**row) for row in view.rows("page_unit")]
+    return [row for row in rows if row.lookups]
+
+
+def grouped(log: pa.Table, column: str) -> dict[int, dict[str, int]]:
+    """By the column's value: references kept, logged and writing, and pages that are its own."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    flags = log.column("flags")
+    parts = {column: log.column(column), "page": log.column("page")}
+    for name, flag in (("references", NOT_HOT), ("logged", LOGGED), ("written", WRITES)):
+        bits = pc.bit_wise_and(flags, pa.scalar(flag, pa.uint8()))
+        parts[name] = pc.not_equal(bits, pa.scalar(0, pa.uint8())).cast(pa.uint64())
+    sums = [(name, "sum") for name in ("references", "logged", "written")]
+    by_page = pa.table(parts).group_by([column, "page"]).aggregate(sums)
+    all_sums = [(f"{name}_sum", "sum") for name, _ in sums]
+    rows = by_page.group_by(column).aggregate([([], "count_all"), *all_sums]).to_pylist()
+    return {
+        row[column]: {"pages": row["count_all"]}
+        | {name: row[f"{name}_sum_sum"] for name, _ in sums}
+        for row in rows
+    }
+
+
+def _threads(view: PageView) -> list[PageThreadRow]:
+    """Of a recording of one process; threads of several are not told apart by their numbers."""
+    if len(view.parts) > 1:
+        return []
+    names = {
+        row["thread"]: row["name"]
+        for row in view.parts[0].recording.table("thread").select(["thread", "name"]).to_pylist()
+    }
+    return [
+        PageThreadRow(
+            number, names.get(number, ""), facts["pages"], facts["references"], facts["logged"]
+        )
+        for number, facts in sorted(grouped(view.log, "thread").items())
+    ]
+
+
+def _objects(view: PageView) -> list[PageObjectRow]:
+    found: dict[tuple[str, str], dict[str, int]] = {}
+    for bucket, facts in grouped(view.log, "bucket").items():
+        sums = found.setdefault(view.buckets[bucket], dict.fromkeys(facts, 0))
+        for name, count in facts.items():
+            sums[name] += count
+    total = max(1, sum(facts["references"] for facts in found.values()))
+    rows = [
+        PageObjectRow(
+            object=name,
+            kind=kind,
+            footprint_pages=facts["pages"],
+            references=facts["references"],
+            share=facts["references"] / total,
+            logged=facts["logged"],
+            written=facts["written"],
+        )
+        for (name, kind), facts in found.items()
+    ]
+    return sorted(rows, key=lambda row: (-row.footprint_pages, -row.references, row.object))

@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Draws how much memory a program needs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.text import Text
+
+from stallscope.views.terminal.rows import left_out, table, together
+from stallscope.views.terminal.text import amount, clean, size
+
+if TYPE_CHECKING:
+    from stallscope.analyses.pages import Pages
+
+SIZES = 16  # of the curve that are shown
+OBJECTS = 10
+
+
+def show_pages(result: Pages, console: Console, limit: int) -> None:
+    together(result.processes, console)
+    _facts(result, console)
+    console.print()
+    curve = table(("memory", True), ("pages", True), ("misses", True), ("", False))
+    for row in result.points(limit or len(result.curve)):
+        mark = "<- knee" if row.pages == result.knee.pages else ""
+        bytes_ = size(row.pages * result.page_size)
+        curve.add_row(bytes_, f"{row.pages:,}", f"{row.misses:,}", mark)
+    console.print(curve)
+    if len(result.threads) > 1:
+        console.print()
+        threads = table(
+            ("thread", True),
+            ("footprint", True),
+            ("references", True),
+            ("logged", True),
+            ("", False),
+        )
+        for one in result.threads[: limit or None]:
+            threads.add_row(
+                str(one.thread),
+                size(one.footprint_pages * result.page_size),
+                amount(one.references),
+                amount(one.logged),
+                Text(clean(one.name)),
+            )
+        console.print(threads)
+    console.print()
+    objects = table(
+        ("footprint", True),
+        ("references", True),
+        ("share", True),
+        ("logged", True),
+        ("object", False),
+    )
+    shown = min(limit or len(result.objects), OBJECTS if limit else len(result.objects))
+    for each in result.objects[:shown]:
+        objects.add_row(
+            size(each.footprint_pages * result.page_size),
+            amount(each.references),
+            f"{each.share:.1%}",
+            amount(each.logged),
+            Text(clean(each.object)),
+        )
+    console.print(objects)
+    left_out(console, len(result.objects) - shown)
+
+
+def _facts(result: Pages, console: Console) -> None:
+    bytes_ = size(result.footprint_bytes)
+    window = amount(result.working_set.window)
+    whose = "" if result.of == "all" else f" of {clean(result.of)}"
+    how = "every access" if result.exact else "the references kept"
+    for line in (
+        f"footprint{whose}: {result.footprint_pages:,} pages of {size(result.page_size)}, {bytes_}",
+        f"working set in {window} instructions: {result.working_set.mean_pages:,.1f} pages on "
+        f"average, {result.working_set.peak_pages:,} at most",
+        f"{amount(result.accesses)} accesses, {amount(result.references)} to another page than "
+        f"before, {amount(result.kept)} not to the {result.hot} pages used last, "
+        f"{amount(result.logged)} logged by PATH",
+        f"misses under LRU, of {how}:",
+    ):
+        console.print(Text(line))

@@ -1,0 +1,196 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The page references of recordings: curves against plain simulations, PATH units against a model
+of lists, and what is said about input that cannot be used."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+
+import pages_naive
+import pytest
+
+import stallscope
+from conftest import Ran
+
+PAGE = 4096
+Access = tuple[int, int, int, str]  # thread, address, size, kind
+
+
+def recording(path: Path, accesses: Iterable[Access]) -> stallscope.Recording:
+    text = "thread,address,size,kind\n" + "".join(
+        f"{t},{a:#x},{s},{k}\n" for t, a, s, k in accesses
+    )
+    path.with_suffix(".csv").write_text(text)
+    out = path.with_suffix(".stallscope")
+    return stallscope.import_trace(path.with_suffix(".csv"), output=out).recording
+
+
+def some(seed: int, count: int, pages: int, threads: int = 1) -> list[Access]:
+    """Hot pages, a loop and accesses anywhere, some of them across two pages."""
+    chance = random.Random(seed)
+    found: list[Access] = []
+    for i in range(count):
+        page = chance.choice([chance.randrange(6), i % pages, chance.randrange(pages)])
+        offset = chance.choice([chance.randrange(PAGE - 8), PAGE - 4])
+        kind = chance.choice(["load", "load", "store"])
+        thread = 1 + (i // 37) % threads
+        found.append((thread, 0x10_0000 + page * PAGE + offset, 8, kind))
+    return found
+
+
+def touched(accesses: Iterable[Access], size: int = PAGE) -> list[int]:
+    pages = []
+    for _, address, length, _ in accesses:
+        pages += range(address // size, (address + length - 1) // size + 1)
+    return pages
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_curve_is_that_of_a_plain_simulation_at_every_size(tmp_path: Path, seed: int) -> None:
+    accesses = some(seed, 1500, 60)
+    found = stallscope.pages(stallscope.page_view(recording(tmp_path / "t", accesses)))
+    pages = touched(accesses)
+    assert found.exact
+    assert found.accesses == len(accesses)
+    assert found.footprint_pages == len(set(pages)) == len(found.curve)
+    for row in found.curve:
+        assert row.misses == pages_naive.lru(pages, row.pages), row.pages
+    assert found.at(10**9) == found.footprint_pages
+
+
+def test_larger_pages_are_fewer(tmp_path: Path) -> None:
+    accesses = some(7, 500, 40)
+    made = recording(tmp_path / "t", accesses)
+    found = stallscope.pages(stallscope.page_view(made, page_size=4 * PAGE))
+    pages = touched(accesses, 4 * PAGE)
+    assert [row.misses for row in found.curve] == [
+        pages_naive.lru(pages, size) for size in range(1, len(set(pages)) + 1)
+    ]
+
+
+def test_each_thread_has_a_curve_of_its_own(tmp_path: Path) -> None:
+    accesses = some(3, 1200, 40, threads=3)
+    view = stallscope.page_view(recording(tmp_path / "t", accesses))
+    numbers = [row.thread for row in stallscope.pages(view).threads]
+    assert len(numbers) == 3
+    for number, own in zip(numbers, (1, 2, 3), strict=True):
+        found = stallscope.pages(view, thread=number)
+        pages = touched(access for access in accesses if access[0] == own)
+        assert found.exact
+        assert [row.misses for row in found.curve] == [
+            pages_naive.lru(pages, size) for size in range(1, len(set(pages)) + 1)
+        ]
+
+
+class PlainTable:
+    """Sets of [page, written], the most recent first."""
+
+    def __init__(self, entries: int, ways: int) -> None:
+        self.ways = ways
+        self.sets: list[list[list[int]]] = [[] for _ in range(entries // ways)]
+
+    def hits(self, page: int, writes: bool) -> bool:
+        ways = self.sets[page % len(self.sets)]
+        entry = next((e for e in ways if e[0] == page), None)
+        hit = entry is not None and (bool(entry[1]) or not writes)
+        if entry is None:
+            entry = [page, 0]
+            del ways[self.ways - 1 :]
+        else:
+            ways.remove(entry)
+        entry[1] |= writes
+        ways.insert(0, entry)
+        return hit
+
+
+def plain_path(references: Sequence[tuple[int, bool]], sizes: dict[str, int]) -> list[int]:
+    tlb = PlainTable(sizes["tlb_entries"], sizes["tlb_ways"])
+    buffer = PlainTable(sizes["buffer_entries"], sizes["buffer_ways"])
+    kept = PlainTable(sizes["filter_entries"], sizes["filter_entries"])
+    tables = (tlb, buffer, kept)
+    return [p for p, writes in references if not any(t.hits(p, writes) for t in tables)]
+
+
+def test_a_path_unit_logs_what_a_model_of_lists_does(tmp_path: Path) -> None:
+    accesses = some(5, 3000, 80)
+    sizes = {
+        "tlb_entries": 8,
+        "tlb_ways": 4,
+        "buffer_entries": 16,
+        "buffer_ways": 2,
+        "filter_entries": 4,
+        "log_entries": 8,
+    }
+    view = stallscope.page_view(recording(tmp_path / "t", accesses), **sizes)
+    references = [
+        (page, kind == "store")
+        for _, address, size, kind in accesses
+        for page in range(address // PAGE, (address + size - 1) // PAGE + 1)
+    ]
+    expected = plain_path(references, sizes)
+    flags = view.log.column("flags").to_pylist()
+    logged = [p for p, f in zip(view.log.column("page").to_pylist(), flags, strict=True) if f & 4]
+    assert logged == expected
+    (unit,) = stallscope.pages(view).units
+    assert unit.logged == len(expected)
+    assert unit.exceptions == len(expected) // 8
+
+
+def test_pages_written_while_they_are_hot_are_known_to_be_written(tmp_path: Path) -> None:
+    at = 0x10_0000
+    accesses = [(1, at, 8, "load"), (1, at + PAGE, 8, "load"), (1, at + 8, 8, "store")]
+    view = stallscope.page_view(recording(tmp_path / "t", accesses))
+    log = view.references_kept()
+    assert log.column("page").to_pylist() == [at // PAGE, at // PAGE + 1]
+    assert [f & 1 for f in log.column("flags").to_pylist()] == [1, 0]
+
+
+def test_a_loop_has_its_knee_where_it_fits(tmp_path: Path) -> None:
+    accesses = [(1, 0x10_0000 + PAGE * i, 8, "load") for _ in range(5) for i in range(100)]
+    found = stallscope.pages(stallscope.page_view(recording(tmp_path / "t", accesses)))
+    assert (found.knee.pages, found.knee.misses) == (100, 100)
+    assert found.at(99) == 500
+
+
+def test_the_document_has_the_promised_words(
+    tmp_path: Path, stallscope: Callable[..., Ran]
+) -> None:
+    made = recording(tmp_path / "t", some(1, 300, 30))
+    ran = stallscope("pages", made.path, "--json")
+    document = json.loads(ran.stdout)
+    assert document["schema"] == "stallscope.pages/1"
+    assert document["page_size"] == PAGE
+    assert document["accesses"] == 300
+    assert document["logged"] == sum(unit["logged"] for unit in document["units"])
+    assert [row["pages"] for row in document["curve"]] == list(
+        range(1, document["footprint_pages"] + 1)
+    )
+    rows = stallscope("pages", made.path, "--csv", "--limit", "2").stdout.splitlines()
+    assert rows[0] == "pages,misses"
+    assert len(rows) == 3
+    assert "knee" in stallscope("pages", made.path).stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--page-size", "1000"), "pages of 1000 bytes cannot be tracked"),
+        (("--hot", "0"), "the pages used last cannot be 0"),
+        (("--buffer-entries", "100"), "a page access buffer of 100 entries in 4 ways"),
+        (("--log-entries", "-1"), "--log-entries -1: the number lies between"),
+        (("--thread", "9"), "nothing is known of the pages of thread 9"),
+        (("--object", "nothing"), "nothing is known of the pages of bucket nothing"),
+        (("--thread", "1", "--region", "r"), "one at a time"),
+    ],
+)
+def test_bad_words_get_a_sentence(
+    tmp_path: Path, stallscope: Callable[..., Ran], words: tuple[str, ...], said: str
+) -> None:
+    made = recording(tmp_path / "t", some(1, 100, 10))
+    ran = stallscope("pages", made.path, *words)
+    assert ran.status == 2
+    assert said in ran.stderr
+    assert "Traceback" not in ran.stderr
