@@ -14,6 +14,7 @@ void bind_columns(nanobind::module_& m);
 void bind_errors(nanobind::module_& m);
 void bind_machine(nanobind::module_& m);
 void bind_replay(nanobind::module_& m);
+void bind_reuse(nanobind::module_& m);
 void bind_session(nanobind::module_& m);
 void bind_sources(nanobind::module_& m);
 void bind_stack(nanobind::module_& m);

@@ -21,6 +21,15 @@ nanobind::object view_of(const T* data, std::size_t size, nanobind::handle owner
       nb::ndarray<nb::memview, const T, nb::ndim<1>>(size ? data : &kNothing, {size}, owner));
 }
 
+template <typename T>
+nanobind::object array_of(std::vector<T> values) {
+  auto kept = std::make_unique<std::vector<T>>(std::move(values));
+  const std::vector<T>& rows = *kept;
+  nanobind::capsule owner(kept.release(),
+                          [](void* p) noexcept { delete static_cast<std::vector<T>*>(p); });
+  return view_of(rows.data(), rows.size(), owner);
+}
+
 template <typename Table>
 nanobind::dict columns_of(std::unique_ptr<Table> table) {
   namespace nb = nanobind;

@@ -28,9 +28,14 @@ sources::ClockOptions options_of(const nb::dict& words) {
   return options;
 }
 
+sources::WatchOptions watch_of(const nb::dict& words) {
+  return {nb::cast<std::uint32_t>(words["watch"]), nb::cast<std::uint64_t>(words["seed"])};
+}
+
 nb::list images_of(Live& live) {
   nb::list list;
-  for (const auto& image : live.tree().images()) list.append(sampled_image(*image, live.started()));
+  for (const auto& image : live.tree().images())
+    list.append(sampled_image(*image, live.started(), live.touch_cost() > 0));
   return list;
 }
 
@@ -51,7 +56,7 @@ nb::object counted_skid() {
 
 }  // namespace
 
-nb::dict sampled_image(sources::SampledImage& image, std::uint64_t started) {
+nb::dict sampled_image(sources::SampledImage& image, std::uint64_t started, bool watched) {
   sources::SampledTables made;
   {
     nb::gil_scoped_release release;
@@ -68,6 +73,10 @@ nb::dict sampled_image(sources::SampledImage& image, std::uint64_t started) {
   add_table(tables, std::move(made.quality));
   add_table(tables, std::move(made.bucket));
   add_table(tables, std::move(made.live_sample));
+  if (watched) {
+    add_table(tables, std::move(made.watch));
+    add_table(tables, std::move(made.reuse));
+  }
   nb::dict facts;
   facts["name"] = image.name();
   facts["pid"] = image.pid();
@@ -87,14 +96,14 @@ void bind_live(nb::module_& m) {
       .def_static(
           "on_exec",
           [](int pid, const nb::dict& options, symbols::SymbolCache& symbols) {
-            return unwrap(Live::on_exec(pid, options_of(options), symbols));
+            return unwrap(Live::on_exec(pid, options_of(options), watch_of(options), symbols));
           },
           nb::arg("pid"), nb::arg("options"), nb::arg("symbols"), nb::keep_alive<0, 3>(),
           "of a process that waits before its exec")
       .def_static(
           "attach",
           [](int pid, const nb::dict& options, symbols::SymbolCache& symbols) {
-            return unwrap(Live::attach(pid, options_of(options), symbols));
+            return unwrap(Live::attach(pid, options_of(options), watch_of(options), symbols));
           },
           nb::arg("pid"), nb::arg("options"), nb::arg("symbols"), nb::keep_alive<0, 3>(),
           "of a running process")
@@ -105,6 +114,8 @@ void bind_live(nb::module_& m) {
       .def_prop_ro("lost", [](const Live& l) { return l.tree().lost(); })
       .def_prop_ro("damaged", [](const Live& l) { return l.tree().damaged(); })
       .def_prop_ro("skid", &Live::skid)
+      .def_prop_ro("touch_cost", &Live::touch_cost, "nanoseconds; 0 when nothing is watched")
+      .def_prop_ro("refused", &Live::refused, "breakpoints that somebody else has")
       .def_prop_ro("sees_kernel", &Live::sees_kernel)
       .def("images", &images_of, "facts and tables of every process image so far");
   m.def("count_skid", counted_skid,

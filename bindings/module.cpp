@@ -9,6 +9,7 @@ NB_MODULE(_engine, m) {
   stallscope::bind_session(m);
   stallscope::bind_sources(m);
   stallscope::bind_replay(m);
+  stallscope::bind_reuse(m);
   stallscope::bind_stream(m);
   stallscope::bind_stack(m);
   stallscope::bind_allocation(m);

@@ -11,6 +11,7 @@
 namespace stallscope {
 
 // Once for each image. `started` is when the recording began, for images that do not know better.
-nanobind::dict sampled_image(sources::SampledImage& image, std::uint64_t started);
+nanobind::dict sampled_image(sources::SampledImage& image, std::uint64_t started,
+                             bool watched = false);
 
 }  // namespace stallscope

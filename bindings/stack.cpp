@@ -36,15 +36,6 @@ std::span<const T> span_of(const Array<T>& array) {
   return {array.data(), array.size()};
 }
 
-template <typename T>
-nb::object array_of(std::vector<T> values) {
-  auto kept = std::make_unique<std::vector<T>>(std::move(values));
-  const std::vector<T>& rows = *kept;
-  nb::capsule owner(kept.release(),
-                    [](void* p) noexcept { delete static_cast<std::vector<T>*>(p); });
-  return view_of(rows.data(), rows.size(), owner);
-}
-
 template <typename Work>
 auto without_gil(Work work) {
   nb::gil_scoped_release release;

@@ -388,9 +388,56 @@ LIVE_SAMPLE = Table(
         Column("weight", "u64", "nanoseconds or events that it stands for"),
     ),
 )
+WATCH = Table(
+    "watch",
+    "granules of memory that were put under breakpoints after a sample had fallen on them; in "
+    "recordings with --watch, whose times are nanoseconds since the recording began",
+    (
+        Column("watch", "u32", "number"),
+        Column("time", "u64", "of the sample", "nanoseconds"),
+        Column("armed", "u64", "when the breakpoints were set", "nanoseconds"),
+        Column("allowed", "u64", "how long it would wait for a touch", "nanoseconds"),
+        Column("thread", "u32", "that was sampled"),
+        Column("operation", "u32", "that was sampled; null when unknown", none=NONE32),
+        Column("address", "u64", "of the granule", "bytes"),
+        Column("bytes", "u32", "that were watched", "bytes"),
+        Column("bucket", "u32", "what lies there", none=NONE32),
+        Column(
+            "waited",
+            "u64",
+            "from armed to the first touch; null: none came",
+            "nanoseconds",
+            none=NEVER,
+        ),
+    ),
+)
+REUSE = Table(
+    "reuse",
+    "from one touch of a watched granule to the next; in recordings with --watch",
+    (
+        Column("watch", "u32", "number"),
+        Column("time", "u64", "of the earlier touch", "nanoseconds"),
+        Column("thread", "u32", "that touched it"),
+        Column("operation", "u32", "that touched it; null when unknown", none=NONE32),
+        Column("allowed", "u64", "how long it would wait for the next", "nanoseconds"),
+        Column(
+            "after", "u64", "time to the next touch; null: none came", "nanoseconds", none=NEVER
+        ),
+        Column(
+            "ran",
+            "u64",
+            "of it, processor time of the thread; null when another thread touched it, or another "
+            "word of the granule, or none",
+            "nanoseconds",
+            none=NEVER,
+        ),
+        Column("by", "u32", "thread of the next touch; null: none came", none=NONE32),
+        Column("by_operation", "u32", "of the next touch; null when unknown", none=NONE32),
+    ),
+)
 TABLES = (THREAD, MODULE, BLOCK, OPERATION, SITE, OBJECT, EVENT, QUALITY)
 # Of recordings at native speed, besides; BUCKET is there too.
-SAMPLED = (LIVE_SAMPLE,)
+SAMPLED = (LIVE_SAMPLE, WATCH, REUSE)
 # Made by a replay through a machine, kept below results/.
 RESULTS = (
     LEVEL,

@@ -12,6 +12,7 @@
 #include <string>
 
 #include "sources/precise.h"
+#include "sources/tasks.h"
 
 namespace stallscope::sources {
 namespace {
@@ -42,16 +43,6 @@ std::vector<int> processors_online() {
     at = end + 1;
   }
   return found.empty() ? std::vector<int>{0} : found;
-}
-
-std::vector<pid_t> threads_of(pid_t process) {
-  std::vector<pid_t> found;
-  std::error_code gone;
-  const std::string folder = "/proc/" + std::to_string(process) + "/task";
-  for (const auto& entry : std::filesystem::directory_iterator(folder, gone))
-    if (const int thread = number_in(entry.path().filename().native()); thread > 0)
-      found.push_back(thread);
-  return found;
 }
 
 Layout layout_of(const perf_event_attr& a) {
@@ -163,14 +154,14 @@ Result<Clock> Clock::on_exec(pid_t process, const ClockOptions& options) {
 // Threads that start meanwhile are inherited from those that are open already, or found the next
 // time round.
 Status Clock::attach_threads(pid_t process) {
-  if (threads_of(process).empty()) return explain(ESRCH, process);
+  if (tasks_of(process).empty()) return explain(ESRCH, process);
   for (bool found = true; found;) {
     found = false;
-    for (pid_t thread : threads_of(process)) {
+    for (pid_t thread : tasks_of(process)) {
       if (!threads_.insert(thread).second) continue;
       auto status = open_thread(thread);
       if (!status) {
-        const bool ended = threads_of(process).empty();
+        const bool ended = tasks_of(process).empty();
         if (ended || thread == process) return ended ? explain(ESRCH, process) : status.error();
         if (std::filesystem::exists("/proc/" + std::to_string(process) + "/task/" +
                                     std::to_string(thread)))

@@ -5,22 +5,27 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
+#include <vector>
 
 #include "base/result.h"
 #include "sources/clock.h"
 #include "sources/sampled_tree.h"
+#include "sources/watchpoints.h"
 #include "symbols/symbol_cache.h"
 
 namespace stallscope::sources {
 
 class Live {
  public:
-  // Both outlive it.
+  // The cache outlives it.
   static Result<std::unique_ptr<Live>> on_exec(pid_t process, const ClockOptions& options,
+                                               const WatchOptions& watch,
                                                symbols::SymbolCache& symbols);
   static Result<std::unique_ptr<Live>> attach(pid_t process, const ClockOptions& options,
+                                              const WatchOptions& watch,
                                               symbols::SymbolCache& symbols);
 
   // Takes what the kernel has written; often enough that its buffers do not fill up.
@@ -32,15 +37,24 @@ class Live {
   SampledTree& tree() { return tree_; }
   unsigned skid() const { return skid_; }
   bool sees_kernel() const { return clock_->sees_kernel(); }
-  std::uint64_t started() const { return started_; }  // on the monotonic clock, nanoseconds
+  std::uint64_t touch_cost() const { return touch_cost_; }  // nanoseconds; 0: nothing is watched
+  std::uint64_t refused() const;                            // breakpoints that somebody else has
+  std::uint64_t started() const { return started_; }        // on the monotonic clock, nanoseconds
 
  private:
-  Live(const ClockOptions& options, symbols::SymbolCache& symbols);
+  Live(const ClockOptions& options, const WatchOptions& watch, symbols::SymbolCache& symbols);
+  static Result<std::unique_ptr<Live>> make(const ClockOptions& options, const WatchOptions& watch,
+                                            symbols::SymbolCache& symbols);
+  void watch();
 
   unsigned skid_;
+  WatchOptions watch_;
+  std::uint64_t touch_cost_;
   std::uint64_t started_;
   SampledTree tree_;
   std::optional<Clock> clock_;
+  std::vector<Offered> offered_;
+  std::map<SampledImage*, Watchpoints> watchpoints_;
 };
 
 }  // namespace stallscope::sources

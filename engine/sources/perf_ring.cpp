@@ -5,6 +5,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
@@ -30,9 +31,9 @@ int open_event(const perf_event_attr& attributes, pid_t thread, int cpu) {
   return answer >= 0 ? static_cast<int>(answer) : -errno;
 }
 
-Result<Ring> Ring::map(int descriptor) {
+Result<Ring> Ring::map(int descriptor, std::size_t pages) {
   int error = 0;
-  for (std::size_t pages = kPages; pages >= 4; pages /= 2) {
+  for (const std::size_t least = std::min<std::size_t>(pages, 4); pages >= least; pages /= 2) {
     void* memory =
         mmap(nullptr, (pages + 1) * kPage, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
     if (memory != MAP_FAILED) return Ring(memory, pages);

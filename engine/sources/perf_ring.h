@@ -36,7 +36,7 @@ class Ring {
   static constexpr std::size_t kPages = 128;  // of data: all that an ordinary user may lock
 
   // The descriptor outlives the ring. Fewer pages are tried where locked memory is scarce.
-  static Result<Ring> map(int descriptor);
+  static Result<Ring> map(int descriptor, std::size_t pages = kPages);
   Ring(Ring&& other) noexcept;
   Ring& operator=(Ring&&) = delete;
   ~Ring();

@@ -169,23 +169,24 @@ void SampledImage::place_stack(std::uint32_t thread, std::uint64_t pointer) {
   buckets_.map("stack", "", mapping->start, mapping->end - mapping->start);
 }
 
-std::uint32_t SampledImage::spot_at(std::uint64_t ip) {
-  auto [found, fresh] = spot_by_ip_.try_emplace(ip, static_cast<std::uint32_t>(spots_.size()));
-  if (!fresh) return found->second;
+SampledImage::Spot SampledImage::make_spot(std::uint64_t ip, unsigned skid) {
   Spot spot;
   spot.ip = ip;
   spot.module = mappings_.module_of(ip);
-  if (spot.module != kNone32 && mappings_.modules()[spot.module].has_code) {
-    const target::Module& module = mappings_.modules()[spot.module];
-    const std::lock_guard lock(sampling_.symbols.mutex());
-    if (auto opened = sampling_.symbols.open(module.path); opened) {
-      spot.bias = target::bias_of(module, (*opened)->facts());
-      spot.ip = ip - spot.bias;
-      if (const FunctionCode* code = code_of(spot))
-        spot.recipe = recipe_at(*code, spot.ip, sampling_.skid);
-    }
+  if (spot.module == kNone32 || !mappings_.modules()[spot.module].has_code) return spot;
+  const target::Module& module = mappings_.modules()[spot.module];
+  const std::lock_guard lock(sampling_.symbols.mutex());
+  if (auto opened = sampling_.symbols.open(module.path); opened) {
+    spot.bias = target::bias_of(module, (*opened)->facts());
+    spot.ip = ip - spot.bias;
+    if (const FunctionCode* code = code_of(spot)) spot.recipe = recipe_at(*code, spot.ip, skid);
   }
-  spots_.push_back(std::move(spot));
+  return spot;
+}
+
+std::uint32_t SampledImage::spot_at(std::uint64_t ip) {
+  auto [found, fresh] = spot_by_ip_.try_emplace(ip, static_cast<std::uint32_t>(spots_.size()));
+  if (fresh) spots_.push_back(make_spot(ip, sampling_.skid));
   return found->second;
 }
 
@@ -211,6 +212,9 @@ void SampledImage::find_waiting(const Sample& sample, Row& row) {
   row.address = *address;
   row.how = spot.recipe.how;
   row.bucket = bucket_of(*address);
+  if (sampling_.offered != nullptr)
+    sampling_.offered->push_back(
+        {this, {*address, sample.ip, sample.source.time, sample.source.tid}});
 }
 
 // What the allocation log knows lies in mappings; names and stacks are not its business.
@@ -292,7 +296,7 @@ void SampledImage::weigh_spots() {
   constexpr double kOnlyWrites = 0.8;  // the program goes on while a write is under way
   constexpr double kNextOne = 0.9;     // the address of another element of the chain
   for (Spot& spot : spots_) {
-    if (!spot.recipe.known || !spot.recipe.accesses()) continue;
+    if (!spot.recipe.known || !spot.recipe.accesses() || spot.count == 0) continue;
     const FunctionCode* code = code_of(spot);
     if (code == nullptr) continue;
     spot.waits = waits_at(spot, *code);
@@ -417,6 +421,7 @@ SampledTables SampledImage::tables() {
   weigh_spots();
   fill_code(out);
   fill_samples(out);
+  fill_watches(out);
   fill_objects(out);
   heap_.poll(sampling_.started);
   fill_sites(out);

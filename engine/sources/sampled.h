@@ -15,6 +15,7 @@
 #include "sources/perf_events.h"
 #include "sources/sampled_heap.h"
 #include "sources/waiting.h"
+#include "sources/watchpoints.h"
 #include "stallscope_tables.h"
 #include "symbols/symbol_cache.h"
 #include "target/mappings.h"
@@ -42,7 +43,17 @@ struct SampledTables {
   QualityTable quality;
   BucketTable bucket;
   LiveSampleTable live_sample;
+  WatchTable watch;
+  ReuseTable reuse;
   std::uint64_t allocations = 0;  // that the allocation log knows
+};
+
+class SampledImage;
+
+// A sampled access with a known address.
+struct Offered {
+  SampledImage* image;
+  Accessed accessed;
 };
 
 // What all images of a recording share. The cache is used under its lock.
@@ -55,6 +66,7 @@ struct Sampling {
   // The processes run here and now. Otherwise their numbers may be those of others, whose memory
   // is nobody's business.
   bool running = true;
+  std::vector<Offered>* offered = nullptr;  // gets what may be watched; null: nobody does
 };
 
 class SampledImage {
@@ -69,6 +81,8 @@ class SampledImage {
   void start_thread(std::uint32_t tid, std::uint32_t parent, std::uint64_t time);
   void end_thread(std::uint32_t tid, std::uint64_t time);
   void sample(const Sample& sample);
+  // A granule of its memory whose watching is over.
+  void watched(Watched watched);
   // Takes what its allocation log has; now and then, or that fills up.
   void poll_heap() { heap_.poll(sampling_.started); }
 
@@ -106,6 +120,15 @@ class SampledImage {
     State state;
     How how;
   };
+  // A touch of a watched granule, or the sample that began it.
+  struct Toucher {
+    std::uint32_t thread, spot;
+  };
+  struct WatchRow {
+    Watched watched;
+    std::uint32_t bucket;
+    std::vector<Toucher> touchers;  // of the sample, then of each touch
+  };
   std::uint64_t since(std::uint64_t time) const {
     return time > sampling_.started ? time - sampling_.started : 0;
   }
@@ -114,6 +137,8 @@ class SampledImage {
   void place_variables(const target::Module& module);
   void place_stack(std::uint32_t thread, std::uint64_t pointer);
   std::uint32_t spot_at(std::uint64_t ip);
+  std::uint32_t touched_from(std::uint64_t ip);
+  Spot make_spot(std::uint64_t ip, unsigned skid);
   void find_waiting(const Sample& sample, Row& row);
   void take_given(const Sample& sample, Row& row);
   std::uint32_t bucket_of(std::uint64_t address);
@@ -125,6 +150,9 @@ class SampledImage {
   void fill_heap_quality(SampledTables& out);
   void fill_samples(SampledTables& out) const;
   void fill_objects(SampledTables& out) const;
+  void fill_watches(SampledTables& out) const;
+  void fill_reuses(const WatchRow& row, std::uint32_t number, SampledTables& out) const;
+  std::uint32_t operation_of(const Toucher& toucher) const;
 
   Sampling sampling_;
   std::uint32_t pid_;
@@ -140,7 +168,9 @@ class SampledImage {
   std::set<std::uint32_t> with_variables_;         // modules whose variables were placed
   std::vector<Spot> spots_;
   std::unordered_map<std::uint64_t, std::uint32_t> spot_by_ip_;
+  std::unordered_map<std::uint64_t, std::uint32_t> spot_by_touch_;
   std::vector<Row> rows_;
+  std::vector<WatchRow> watches_;
 };
 
 }  // namespace stallscope::sources

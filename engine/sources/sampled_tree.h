@@ -24,6 +24,8 @@ class SampledTree {
 
   // Before anything is taken: the records tell of processes of the past, or of another machine.
   void set_past() { sampling_.running = false; }
+  // Before anything is taken: where sampled accesses go that somebody may want to watch.
+  void offer_to(std::vector<Offered>& offered) { sampling_.offered = &offered; }
 
   // A process that runs already: its mappings and threads as /proc has them.
   Status adopt(std::uint32_t pid);

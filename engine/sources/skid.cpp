@@ -2,11 +2,11 @@
 #include "sources/skid.h"
 
 #include <linux/perf_event.h>
-#include <time.h>
 
 #include <algorithm>
 #include <numeric>
 
+#include "sources/monotonic.h"
 #include "sources/perf_events.h"
 #include "sources/perf_ring.h"
 
@@ -16,13 +16,6 @@ namespace {
 constexpr std::uint64_t kPeriod = 250'000;       // nanoseconds
 constexpr std::uint64_t kLongest = 100'000'000;  // to go on for
 constexpr std::uint64_t kEnough = 40;            // samples
-
-std::uint64_t now() {
-  timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return static_cast<std::uint64_t>(t.tv_sec) * 1'000'000'000 +
-         static_cast<std::uint64_t>(t.tv_nsec);
-}
 
 #if defined(__x86_64__)
 // Square roots that wait for each other; `places` gets the addresses of the four instructions.

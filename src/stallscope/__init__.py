@@ -36,6 +36,7 @@ __all__ = [
     "record",
     "regions",
     "replay",
+    "reuse",
     "verify",
     "view",
 ]
@@ -57,6 +58,7 @@ if TYPE_CHECKING:
     from stallscope.record.importing import import_trace
     from stallscope.recording import Recording
     from stallscope.recording import open_recording as open
+    from stallscope.reusing import reuse
     from stallscope.viewing import page_view, view
     from stallscope.views.plots import plot
 
@@ -80,6 +82,7 @@ _HOMES = {
     "record": ("stallscope.record", "record"),
     "regions": ("stallscope.analyses.regions", "regions"),
     "replay": ("stallscope.analyses.levels", "levels"),
+    "reuse": ("stallscope.reusing", "reuse"),
     "verify": ("stallscope.analyses.verify", "verify"),
     "view": ("stallscope.viewing", "view"),
 }

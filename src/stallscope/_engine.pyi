@@ -106,6 +106,7 @@ def replay_moved(
     policy: str,
     sites: list[tuple[int, str, int]],
 ) -> dict[str, Any]: ...
+def reuse_of(path: str, granule: int, followed: Sequence[int] = ...) -> dict[str, Any]: ...
 
 class TraceImport:
     def __init__(
@@ -218,6 +219,8 @@ class Live:
     lost: int
     damaged: int
     skid: int
+    touch_cost: int
+    refused: int
     sees_kernel: bool
     known: list[tuple[str, int]]
     @staticmethod

@@ -64,7 +64,8 @@ class Recording:
         """Of the tables that recordings of its source have."""
         if not is_sampled(self.meta):
             return list(tables.schemas().tables)
-        return [*tables.schemas().tables, "bucket", *tables.schemas().sampled]
+        sampled = [t for t in tables.schemas().sampled if f"{t}.parquet" in self.meta.files]
+        return [*tables.schemas().tables, "bucket", *sampled]
 
     def table(self, name: str) -> pa.Table:
         """One table of this process image, as Arrow."""

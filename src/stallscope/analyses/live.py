@@ -176,11 +176,9 @@ class LiveView:
         )
 
     def _read(self, image: Recorded, depth: int, wrappers: Sequence[str]) -> None:
-        sites = site_names(image.table("site"), depth, wrappers)
-        names = []
-        for row in image.table("bucket").to_pylist():
-            names.append((_name(row, sites), row["kind"]))
-            self._add_facts(names[-1], row)
+        names = object_names(image, depth, wrappers)
+        for name, row in zip(names, image.table("bucket").to_pylist(), strict=True):
+            self._add_facts(name, row)
         columns = ("operation", "function", "file", "line")
         places: dict[int | None, Place] = {
             row["operation"]: (row["function"], row["file"], row["line"])
@@ -263,6 +261,14 @@ def _grouped(image: Recorded, since: int) -> Any:
     return (
         samples.append_column("cost", cost).group_by(keys).aggregate([*sums, ("weight", "count")])
     )
+
+
+def object_names(
+    image: Recorded, depth: int = DEPTH, wrappers: Sequence[str] = ()
+) -> list[tuple[str, str]]:
+    """Name and kind of every bucket of an image."""
+    sites = site_names(image.table("site"), depth, wrappers)
+    return [(_name(row, sites), row["kind"]) for row in image.table("bucket").to_pylist()]
 
 
 def _name(row: dict[str, Any], sites: Any) -> str:

@@ -71,14 +71,20 @@ def given(options: dict[str, Any]) -> dict[str, Any]:
 
 
 def machine_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    function = sampling_options(function)
+    machine = click.option(
+        "--machine", metavar="NAME|FILE", help="Simulate this machine [as recorded]."
+    )
+    return naming_options(machine(sampling_options(function)))
+
+
+def naming_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Which processes, and what their heap blocks are called."""
     for option in (
         click.option(
             "--process",
             metavar="PID|all",
             help="Of this process [all, what has one name together].",
         ),
-        click.option("--machine", metavar="NAME|FILE", help="Simulate this machine [as recorded]."),
         click.option(
             "--depth", type=click.IntRange(1, 16), default=3, help="Functions in a site's name."
         ),

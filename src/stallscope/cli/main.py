@@ -32,6 +32,7 @@ QUESTIONS: dict[str, dict[str, str]] = {
         "lines": "the lines that miss",
         "misses": "how often each level misses, and why",
         "evictions": "who throws whom out of the caches",
+        "reuse": "how long data goes untouched, and which threads touch the same",
         "regions": "the regions that the program marks, and what each costs",
         "replay": "run a kept trace through another machine",
         "query": "ask the tables in SQL",

@@ -43,6 +43,14 @@ from stallscope.record import PAGES, PROBES, SOURCES, record
     help="Samples for each second of a thread's processor time [251; perf 1000].",
 )
 @click.option(
+    "--watch",
+    is_flag=False,
+    flag_value="8",
+    type=click.Choice(["8", "16", "32"]),
+    help="With --source clock: put sampled addresses under breakpoints, this many bytes [8] around "
+    "each, until they are touched again; see stallscope reuse.",
+)
+@click.option(
     "--machine",
     default="default",
     show_default=True,
@@ -104,6 +112,8 @@ def command(
         options.setdefault("source", "clock")
     elif not command:
         raise StallscopeError("no program to record", now="stallscope record -- PROGRAM ARGS")
+    if "watch" in options:
+        options["watch"] = int(options["watch"])
     options |= {"children": False} if no_children else {}
     options |= {"heap": False} if no_heap else {}
     status = view.Status(quiet=quiet)

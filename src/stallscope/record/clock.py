@@ -34,6 +34,8 @@ from stallscope.recording import Recording
 RATE = 251  # samples a second: no divisor of what programs do by the second
 FASTEST = 10_000
 POLL_SECONDS = 0.05
+WATCH_SECONDS = 0.02  # a breakpoint that has seen its touches is free for another
+WATCHED = (8, 16, 32)  # bytes: by one, two or all four of a processor's breakpoints
 
 
 def record(
@@ -42,6 +44,8 @@ def record(
     pid: int | None = None,
     duration: float | None = None,
     rate: int = RATE,
+    watch: int = 0,
+    seed: int = 1,
     children: bool = True,
     heap: bool = True,
     output: str | Path | None = None,
@@ -50,8 +54,11 @@ def record(
 ) -> Recorded:
     """Run `command` to its end, or watch process `pid`, and sample it `rate` times for each second
     of a thread's processor time. `duration` ends the watching earlier; the program goes on. With
-    `heap` a program that we start logs its allocations, so that heap blocks have names."""
-    wanted = Wanted("clock", rate, children)
+    `heap` a program that we start logs its allocations, so that heap blocks have names. `watch`
+    puts some of the sampled addresses under breakpoints, that many bytes around each, until they
+    are touched again."""
+    _check_watch(watch)
+    wanted = Wanted("clock", rate, children, watch=watch, seed=seed)
     return sample(command, wanted, pid, duration, heap, output, force, on_progress)
 
 
@@ -110,6 +117,13 @@ def _check(command: Sequence[str], pid: int | None, duration: float | None, rate
         raise StallscopeError(f"--duration {duration:g}: it must be more than 0 seconds")
     if pid is not None and not Path(f"/proc/{pid}").is_dir():
         raise StallscopeError(f"there is no process {pid}", now="ps, and give the number of one")
+
+
+def _check_watch(watch: int) -> None:
+    if watch not in (0, *WATCHED):
+        raise StallscopeError(
+            f"--watch {watch}: breakpoints watch {', '.join(map(str, WATCHED))} bytes"
+        )
 
 
 def command_of(pid: int) -> list[str]:
@@ -205,7 +219,7 @@ def _watch(
 ) -> None:
     sampling = True
     while run.status is None:
-        info = signal.sigtimedwait(blocked, POLL_SECONDS)
+        info = signal.sigtimedwait(blocked, _pause(run))
         if info is not None and info.si_signo in FORWARDED and info.si_code != FROM_THE_KERNEL:
             os.kill(pid, info.si_signo)
         ended, status, used = os.wait4(pid, os.WNOHANG)
@@ -219,6 +233,10 @@ def _watch(
             live.stop()
             sampling = False
     live.stop()
+
+
+def _pause(run: Run) -> float:
+    return WATCH_SECONDS if run.wanted.watch else POLL_SECONDS
 
 
 def _take(run: Run, live: _engine.Live) -> None:
@@ -242,7 +260,7 @@ def _attached(run: Run, pid: int | None, duration: float | None) -> _engine.Live
         with Watch(run, pid) as watch:
             while duration is None or run.seconds < duration:
                 left = POLL_SECONDS if duration is None else duration - run.seconds
-                stopped = signal.sigtimedwait(blocked, min(POLL_SECONDS, left))
+                stopped = signal.sigtimedwait(blocked, min(_pause(run), left))
                 if not watch.poll() or stopped is not None:
                     break
     finally:
@@ -277,10 +295,12 @@ class Watch:
         return not select.select([self._handle], [], [], 0)[0]
 
 
-def watch(pid: int, *, rate: int = RATE, children: bool = True) -> Watch:
-    """Begins to sample a running process, for who looks at it while it runs."""
+def watch(pid: int, *, rate: int = RATE, children: bool = True, reuse: int = 0) -> Watch:
+    """Begins to sample a running process, for who looks at it while it runs. `reuse` is what
+    `watch` is to `record`."""
     _check((), pid, None, rate)
-    wanted = Wanted("clock", rate, children)
+    _check_watch(reuse)
+    wanted = Wanted("clock", rate, children, watch=reuse)
     return Watch(
         Run(
             folder=Path(f"process {pid}"),

@@ -31,9 +31,12 @@ class Wanted:
     rate: int  # samples a second
     children: bool = True
     min_latency: int = 0  # cycles, of precise loads; 0: as the kernel suggests
+    watch: int = 0  # bytes of the granules that are put under breakpoints; 0: none are
+    seed: int = 1
 
     def described(self) -> dict[str, Any]:
         more = {"min_latency": self.min_latency} if self.source == "perf" else {}
+        more |= {"watch": self.watch, "seed": self.seed} if self.watch else {}
         return {"rate": self.rate, "children": self.children, **more}
 
 
@@ -62,6 +65,8 @@ class Run:
             "children": self.wanted.children,
             "loads": self.wanted.source == "perf",
             "min_latency": self.wanted.min_latency,
+            "watch": self.wanted.watch,
+            "seed": self.wanted.seed,
             "heap_logs": "" if self.heap_logs is None else str(self.heap_logs),
         }
 
@@ -91,7 +96,7 @@ def images_of(run: Run, live: _engine.Live) -> list[Image]:
         created=moment(),
         source=run.wanted.source,
         machine="none",
-        options=run.described | {"skid": live.skid},
+        options=run.described | {"skid": live.skid} | _watching(live),
         host={},
         counted=False,
         sample_period=round(1e9 / run.wanted.rate) if run.wanted.source == "clock" else 0,
@@ -104,6 +109,10 @@ def images_of(run: Run, live: _engine.Live) -> list[Image]:
             facts = msgspec.structs.replace(facts, lost_samples=live.lost)
         found.append(Image(facts, folder, image["tables"]))
     return found
+
+
+def _watching(live: _engine.Live) -> dict[str, int]:
+    return {"touch_cost_ns": live.touch_cost} if live.touch_cost else {}
 
 
 def write(run: Run, images: Sequence[Image], live: _engine.Live) -> None:
@@ -166,6 +175,15 @@ def _quality(live: _engine.Live) -> list[Quality]:
     if live.damaged:
         found.append(
             Quality("damaged", "warning", "records of the kernel made no sense", live.damaged)
+        )
+    if live.refused:
+        found.append(
+            Quality(
+                "breakpoints",
+                "info",
+                "breakpoints could not be set: a debugger or another watcher has them",
+                live.refused,
+            )
         )
     if not live.sees_kernel:
         found.append(
