@@ -25,6 +25,7 @@ inline nanobind::dict pages_of(session::PageTables made) {
   nanobind::dict tables;
   add_table(tables, std::move(made.curve));
   add_table(tables, std::move(made.unit));
+  add_table(tables, std::move(made.buffer));
   add_table(tables, std::move(made.bucket));
   add_table(tables, std::move(made.region));
   nanobind::dict result;

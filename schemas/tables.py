@@ -360,6 +360,16 @@ PAGE_UNIT = Table(
         Column("exceptions", "u64", "times that the log was full"),
     ),
 )
+PAGE_BUFFER = Table(
+    "page_buffer",
+    "what all PATH units together would have logged with a smaller or larger page access buffer",
+    (
+        Column("entries", "u32", "of the page access buffer"),
+        Column("misses", "u64", "of it"),
+        Column("logged", "u64", "entries of the logs"),
+        Column("exceptions", "u64", "times that a log was full"),
+    ),
+)
 LIVE_SAMPLE = Table(
     "live_sample",
     "samples of a run at native speed, by a clock or by the processor's counters; only in "
@@ -452,5 +462,5 @@ RESULTS = (
     RESIDENT,
 )
 # Made and kept when somebody asks for them.
-ON_REQUEST = (TYPE, OFFSET, FOLD, FIELD, PAGE_LOG, PAGE_CURVE, PAGE_UNIT)
+ON_REQUEST = (TYPE, OFFSET, FOLD, FIELD, PAGE_LOG, PAGE_CURVE, PAGE_UNIT, PAGE_BUFFER)
 EVERY = (*TABLES, *SAMPLED, *RESULTS, *ON_REQUEST)

@@ -22,10 +22,12 @@ PathUnit::PathUnit(const PathConfig& config)
       filter_(config.filter_entries, config.filter_entries),
       log_entries_(config.log_entries) {}
 
-bool PathUnit::access(std::uint64_t page, bool writes) {
-  if (!on_) return false;
+bool PathUnit::translated(std::uint64_t page, bool writes) {
   ++counters_.lookups;
-  if (tlb_.look(page, writes) == PageSets::Found::hit) return false;
+  return tlb_.look(page, writes) == PageSets::Found::hit;
+}
+
+bool PathUnit::missed(std::uint64_t page, bool writes) {
   ++counters_.tlb_misses;
   if (buffer_.look(page, writes) == PageSets::Found::hit) return false;
   ++counters_.buffer_misses;

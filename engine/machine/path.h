@@ -40,7 +40,12 @@ class PathUnit {
   explicit PathUnit(const PathConfig& config);
 
   // Whether the access was logged.
-  bool access(std::uint64_t page, bool writes);
+  bool access(std::uint64_t page, bool writes) {
+    return on_ && !translated(page, writes) && missed(page, writes);
+  }
+  // The two parts of that: whether the TLB has the page; then, whether what it has not is logged.
+  bool translated(std::uint64_t page, bool writes);
+  bool missed(std::uint64_t page, bool writes);
   // Off, it sees nothing; its tables are empty when it is turned on again.
   void turn(bool on);
   // Software reads the log before it is full; the entries that were in it.

@@ -13,6 +13,8 @@ namespace {
 
 constexpr std::size_t kGathered = 1 << 16;
 constexpr std::uint64_t kNoPage = ~std::uint64_t{0};
+// Sizes of the page access buffer that are tried beside the one asked for.
+constexpr std::uint32_t kBuffers[] = {128, 256, 512, 1024, 2048, 4096, 8192, 16384, 32768};
 constexpr std::uint8_t kWrites = 1, kNotHot = 2, kLogged = 4;
 
 }  // namespace
@@ -38,12 +40,22 @@ PageTracker::PageTracker(const PageOptions& options, const stream::CodeTable& co
   running_ = &known(thread_);
 }
 
+PageTracker::Core PageTracker::make_core() const {
+  Core core{machine::PathUnit(options_.path), {}};
+  for (const std::uint32_t entries : kBuffers) {
+    machine::PathConfig config = options_.path;
+    config.buffer_entries = entries;
+    if (machine::PathUnit::check(config)) core.others.emplace_back(config);
+  }
+  return core;
+}
+
 PageTracker::Thread& PageTracker::known(std::uint32_t thread) {
   const auto [at, is_new] = threads_.try_emplace(thread);
   if (!is_new) return at->second;
   const auto number = static_cast<std::uint32_t>(threads_.size() - 1);
-  at->second.unit = options_.cores ? number % options_.cores : number;
-  if (at->second.unit == units_.size()) units_.emplace_back(options_.path);
+  at->second.core = options_.cores ? number % options_.cores : number;
+  if (at->second.core == cores_.size()) cores_.push_back(make_core());
   return at->second;
 }
 
@@ -54,7 +66,7 @@ void PageTracker::run(std::uint32_t thread) {
   const bool first = references_ == 0;
   if (first) {  // nobody has done anything: whoever was expected may never come
     threads_.clear();
-    units_.clear();
+    cores_.clear();
   }
   if (!first && !running_->stack) running_->stack = std::make_unique<stack::LruStack>(stack_);
   thread_ = thread;
@@ -99,7 +111,11 @@ void PageTracker::touch(std::uint64_t page, std::uint64_t address, bool writes) 
   last_written_ |= writes;
   std::uint8_t flags = writes ? kWrites : 0;
   if (warm(page, writes)) flags |= kNotHot;
-  if (units_[running_->unit].access(page, writes)) flags |= kLogged;
+  Core& core = cores_[running_->core];
+  if (!core.unit.translated(page, writes)) {
+    if (core.unit.missed(page, writes)) flags |= kLogged;
+    for (machine::PathUnit& other : core.others) other.missed(page, writes);
+  }
   if (flags <= kWrites) return;
   log_.append({.time = instructions_,
                .page = page,
@@ -180,6 +196,31 @@ void PageTracker::fill_curve(std::uint32_t thread, const stack::LruStack& stack,
       table.append({.thread = thread, .pages = pages, .misses = curve[pages]});
 }
 
+void PageTracker::fill_units(PageTables& tables) const {
+  std::vector<PageBufferRow> sums;
+  for (const std::uint32_t entries : kBuffers) {
+    machine::PathConfig config = options_.path;
+    config.buffer_entries = entries;
+    if (machine::PathUnit::check(config)) sums.push_back({.entries = entries});
+  }
+  for (std::uint32_t i = 0; i < cores_.size(); ++i) {
+    const machine::PathCounters& counters = cores_[i].unit.counters();
+    tables.unit.append({.unit = i,
+                        .lookups = counters.lookups,
+                        .tlb_misses = counters.tlb_misses,
+                        .buffer_misses = counters.buffer_misses,
+                        .logged = counters.logged,
+                        .exceptions = counters.exceptions});
+    for (std::size_t j = 0; j < sums.size(); ++j) {
+      const machine::PathCounters& other = cores_[i].others[j].counters();
+      sums[j].misses += other.buffer_misses;
+      sums[j].logged += other.logged;
+      sums[j].exceptions += other.exceptions;
+    }
+  }
+  for (const PageBufferRow& row : sums) tables.buffer.append(row);
+}
+
 Result<PageTables> PageTracker::tables() {
   learn();
   if (!failed_) return failed_.error();
@@ -191,15 +232,7 @@ Result<PageTables> PageTracker::tables() {
   std::sort(numbers.begin(), numbers.end());
   for (const std::uint32_t number : numbers)
     fill_curve(number, *threads_.at(number).stack, made.curve);
-  for (std::uint32_t i = 0; i < units_.size(); ++i) {
-    const machine::PathCounters& counters = units_[i].counters();
-    made.unit.append({.unit = i,
-                      .lookups = counters.lookups,
-                      .tlb_misses = counters.tlb_misses,
-                      .buffer_misses = counters.buffer_misses,
-                      .logged = counters.logged,
-                      .exceptions = counters.exceptions});
-  }
+  fill_units(made);
   buckets_.fill(made.bucket);
   regions_.charge(region_, {instructions_, accesses_, {}});
   regions_.fill(made.region);

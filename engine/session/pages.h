@@ -35,6 +35,7 @@ struct PageOptions {
 struct PageTables {
   PageCurveTable curve;
   PageUnitTable unit;
+  PageBufferTable buffer;
   BucketTable bucket;
   RegionTable region;
   std::uint64_t instructions = 0;
@@ -63,9 +64,15 @@ class PageTracker {
 
  private:
   PageTracker(const PageOptions& options, const stream::CodeTable& code);
+  // A core's unit, and the same with smaller and larger buffers, which see what its TLB misses.
+  struct Core {
+    machine::PathUnit unit;
+    std::vector<machine::PathUnit> others;
+  };
+  Core make_core() const;
   // What is kept for each thread.
   struct Thread {
-    std::uint32_t unit;
+    std::uint32_t core;
     std::unique_ptr<stack::LruStack> stack;  // nullptr as long as there is one thread
   };
   // A page among those used last.
@@ -81,6 +88,7 @@ class PageTracker {
   Thread& known(std::uint32_t thread);
   void learn();  // what was gathered goes into the stacks
   void mark(unsigned tag, const std::uint64_t* words, std::uint32_t count);
+  void fill_units(PageTables& tables) const;
   void fill_curve(std::uint32_t thread, const stack::LruStack& stack, PageCurveTable& table) const;
 
   PageOptions options_;
@@ -89,7 +97,7 @@ class PageTracker {
   probes::Buckets buckets_;
   probes::Regions regions_;
   std::vector<Hot> hot_;  // the most recent one first
-  std::vector<machine::PathUnit> units_;
+  std::vector<Core> cores_;
   std::unordered_map<std::uint32_t, Thread> threads_;
   std::uint32_t thread_ = 1;
   Thread* running_ = nullptr;

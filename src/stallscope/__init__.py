@@ -30,6 +30,10 @@ __all__ = [
     "objects",
     "offsets",
     "open",
+    "page_allocation",
+    "page_overhead",
+    "page_prefetching",
+    "page_replacement",
     "page_view",
     "pages",
     "plot",
@@ -50,10 +54,14 @@ if TYPE_CHECKING:
     from stallscope.analyses.misses import misses
     from stallscope.analyses.objects import functions, lines, objects
     from stallscope.analyses.offsets import offsets
+    from stallscope.analyses.page_allocation import allocate as page_allocation
+    from stallscope.analyses.page_prefetching import prefetching as page_prefetching
+    from stallscope.analyses.page_replacement import replacement as page_replacement
     from stallscope.analyses.pages import pages
     from stallscope.analyses.regions import regions
     from stallscope.analyses.verify import verify
     from stallscope.errors import StallscopeError
+    from stallscope.measuring import page_overhead
     from stallscope.record import record
     from stallscope.record.importing import import_trace
     from stallscope.recording import Recording
@@ -76,6 +84,10 @@ _HOMES = {
     "objects": ("stallscope.analyses.objects", "objects"),
     "offsets": ("stallscope.analyses.offsets", "offsets"),
     "open": ("stallscope.recording", "open_recording"),
+    "page_allocation": ("stallscope.analyses.page_allocation", "allocate"),
+    "page_overhead": ("stallscope.measuring", "page_overhead"),
+    "page_prefetching": ("stallscope.analyses.page_prefetching", "prefetching"),
+    "page_replacement": ("stallscope.analyses.page_replacement", "replacement"),
     "page_view": ("stallscope.viewing", "page_view"),
     "pages": ("stallscope.analyses.pages", "pages"),
     "plot": ("stallscope.views.plots", "plot"),

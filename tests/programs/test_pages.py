@@ -37,3 +37,13 @@ def test_without_trace_and_probe_there_is_nothing_to_follow(
     assert ran.status == 2
     assert "has no page references" in ran.stderr
     assert "--probe pages" in ran.stderr
+
+
+def test_a_recording_that_measured_nothing_gets_a_sentence(
+    record: Recorder, stallscope: Callable[..., Ran]
+) -> None:
+    empty = record("/bin/true", options=["--probe", "pages", "--skip", "1e12"])
+    for verb in ("curve", "replacement", "prefetch", "overhead"):
+        ran = stallscope("pages", verb, empty.path)
+        assert ran.status == 2
+        assert "references no pages" in ran.stderr

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -228,6 +229,27 @@ def pages(
         threads=_threads(view),
         objects=_objects(view),
     )
+
+
+def memory_pages(memory: int | str, page_size: int) -> int:
+    """A plain number is pages; with K, M or G it is bytes, whole pages of which are counted."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(?:i?B)?", str(memory).strip(), re.I)
+    if not match or ("." in match[1] and not match[2]):
+        raise StallscopeError(
+            f"--memory {memory}: that is no size of memory",
+            now="--memory 1000 for pages, --memory 64M for bytes",
+        )
+    if not match[2]:
+        pages = int(match[1])
+    else:
+        pages = int(float(match[1]) * 1024 ** ("KMGT".index(match[2].upper()) + 1)) // page_size
+    if pages < 1:
+        raise StallscopeError(
+            f"--memory {memory}: a memory has at least one page",
+            f"a page has {page_size} bytes",
+            "--memory 1000 for pages, --memory 64M for bytes",
+        )
+    return pages
 
 
 def _curve(

@@ -19,6 +19,8 @@ from stallscope.cli.options import (
     recording_argument,
 )
 
+LATENCY = 1_000_000  # cycles that a page fault takes
+
 
 class WithDefault(click.Group):
     """A group whose own name is a verb too: `pages REC` beside `pages replacement REC`."""
@@ -152,3 +154,207 @@ def _show(
         from rich.console import Console
 
         draw(result, Console(highlight=False), 20 if limit is None else limit)
+
+
+def latency_option(function: Callable[..., Any]) -> Callable[..., Any]:
+    return click.option(
+        "--latency",
+        type=Count(),
+        default=LATENCY,
+        show_default=True,
+        metavar="CYCLES",
+        help="That a page fault takes.",
+    )(function)
+
+
+def log_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    return click.option(
+        "--log",
+        type=click.Choice(("order", "path")),
+        default="order",
+        show_default=True,
+        help="All references but to the pages used last, or what PATH logged.",
+    )(latency_option(function))
+
+
+def memory_option(several: bool = True, needed: bool = False) -> Callable[..., Any]:
+    return click.option(
+        "--memory",
+        multiple=several,
+        required=needed,
+        metavar="N|SIZE",
+        help="A number of pages, or bytes with K, M or G" + ("; also several." if several else "."),
+    )
+
+
+def epoch_option(function: Callable[..., Any]) -> Callable[..., Any]:
+    return click.option(
+        "--epoch",
+        type=Count(),
+        default=0,
+        metavar="N",
+        help="References after which it is decided anew [a 200th of all].",
+    )(function)
+
+
+@command.command("replacement")
+@recording_argument
+@memory_option()
+@click.option("--policy", "policies", multiple=True, metavar="NAME", help="Only this one [all].")
+@epoch_option
+@click.option(
+    "--patience", type=click.IntRange(1), default=3, help="Epochs before a region's policy changes."
+)
+@click.option(
+    "--threshold", type=Count(), default=0, metavar="N", help="Misses of an epoch that count."
+)
+@log_options
+@page_options
+@json_option
+@csv_option
+@limit_option
+@plot_option
+def replacement(
+    recording: str | None,
+    as_json: bool,
+    as_csv: bool,
+    limit: int | None,
+    plot: Path | None,
+    **options: Any,
+) -> None:
+    """Which replacement policy would serve a program in so much memory."""
+    from stallscope.analyses import page_replacement
+    from stallscope.views.terminal.pages import show_replacement
+
+    words = ("memory", "policies", "epoch", "patience", "threshold", "log", "latency")
+    asked = {name: options.pop(name) for name in words}
+    found = page_replacement.replacement(view_of(recording, options), **asked)
+    _show("pages.replacement", found, "rows", show_replacement, as_json, as_csv, limit, plot)
+
+
+@command.command("allocate")
+@click.argument("recordings", nargs=-1, type=click.Path())
+@memory_option(several=False, needed=True)
+@click.option(
+    "--priority",
+    "priorities",
+    type=float,
+    multiple=True,
+    metavar="N",
+    help="Of each program: the higher, the fewer misses [1].",
+)
+@click.option(
+    "--level",
+    "levels",
+    type=float,
+    multiple=True,
+    metavar="N",
+    help="Of each program: misses per million cycles that it may have at most.",
+)
+@epoch_option
+@latency_option
+@page_options
+@json_option
+@csv_option
+@limit_option
+@plot_option
+def allocate(
+    recordings: tuple[str, ...],
+    as_json: bool,
+    as_csv: bool,
+    limit: int | None,
+    plot: Path | None,
+    **options: Any,
+) -> None:
+    """How to share memory among programs that run together: A B …
+
+    Global LRU against pools of their own, sized for throughput, for equal miss rates or for service
+    levels; with limits in bytes, as memory.max of a cgroup takes them."""
+    from stallscope.analyses import page_allocation
+    from stallscope.views.terminal.page_sharing import show_allocation
+
+    asked = {
+        name: options.pop(name) for name in ("memory", "priorities", "levels", "epoch", "latency")
+    }
+    views = [view_of(recording, options) for recording in recordings]
+    found = page_allocation.allocate(views, **asked)
+    _show("pages.allocate", found, "rows", show_allocation, as_json, as_csv, limit, plot)
+
+
+@command.command("prefetch")
+@recording_argument
+@memory_option()
+@click.option(
+    "--prefetcher", "prefetchers", multiple=True, metavar="NAME", help="Only this one [all]."
+)
+@click.option("--most", type=click.IntRange(1), default=64, help="Pages at once.")
+@click.option("--degree", type=click.IntRange(1), default=10, help="Edges of a page in the graph.")
+@click.option("--scan", type=click.IntRange(1), default=64, help="Pages looked at on a fault.")
+@click.option("--graph-depth", type=click.IntRange(1), default=3, help="In the graph.")
+@click.option(
+    "--unused", type=click.FloatRange(0, 1), default=0.1, help="Of memory, prefetched and unused."
+)
+@log_options
+@page_options
+@json_option
+@csv_option
+@limit_option
+@plot_option
+def prefetch(
+    recording: str | None,
+    as_json: bool,
+    as_csv: bool,
+    limit: int | None,
+    plot: Path | None,
+    **options: Any,
+) -> None:
+    """What bringing in pages ahead of time would save, and what it would read in vain."""
+    from stallscope.analyses import page_prefetching
+    from stallscope.views.terminal.page_sharing import show_prefetching
+
+    words = ("memory", "prefetchers", "most", "degree", "scan", "unused", "log", "latency")
+    asked = {name: options.pop(name) for name in words} | {"depth": options.pop("graph_depth")}
+    found = page_prefetching.prefetching(view_of(recording, options), **asked)
+    _show("pages.prefetch", found, "rows", show_prefetching, as_json, as_csv, limit, plot)
+
+
+@command.command("overhead")
+@recording_argument
+@click.option(
+    "--exception-cycles", type=int, default=1500, show_default=True, help="Of a log that is full."
+)
+@click.option("--entry-cycles", type=float, help="Of an entry of a log [as measured here].")
+@click.option(
+    "--fault-cycles",
+    type=int,
+    default=7500,
+    show_default=True,
+    help="Of a protection fault, by software alone.",
+)
+@page_options
+@json_option
+@csv_option
+@limit_option
+@plot_option
+def overhead(
+    recording: str | None,
+    exception_cycles: int,
+    entry_cycles: float | None,
+    fault_cycles: int,
+    as_json: bool,
+    as_csv: bool,
+    limit: int | None,
+    plot: Path | None,
+    **options: Any,
+) -> None:
+    """What tracking page accesses costs, with PATH units and by software alone."""
+    from stallscope.measuring import page_overhead
+    from stallscope.views.terminal.page_sharing import show_overhead
+
+    found = page_overhead(
+        view_of(recording, options),
+        entry_cycles,
+        exception_cycles=exception_cycles,
+        fault_cycles=fault_cycles,
+    )
+    _show("pages.overhead", found, "rows", show_overhead, as_json, as_csv, limit, plot)

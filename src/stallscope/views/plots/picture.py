@@ -71,6 +71,32 @@ class HeatMap:
 
 
 @dataclass(frozen=True)
+class Line:
+    name: str
+    points: tuple[tuple[float, float], ...]  # by x
+    dashed: bool = False
+
+
+@dataclass(frozen=True)
+class Lines:
+    """Lines over a common axis: from zero, both ways."""
+
+    x_axis: str
+    x_unit: str  # "bytes", else a noun
+    y_axis: str
+    y_unit: str  # "%", "bytes", else a noun
+    lines: tuple[Line, ...]
+    marks: tuple[tuple[float, str], ...] = ()  # places on the x axis that have a name
+    title: str = ""  # where a picture has several charts
+    facts: str = ""
+
+    @property
+    def rows(self) -> tuple[Line, ...]:
+        """What there is to draw."""
+        return self.lines
+
+
+@dataclass(frozen=True)
 class Numbers:
     """The same as a table, with cells as people read them."""
 
@@ -83,10 +109,24 @@ class Numbers:
 class Picture:
     title: str
     facts: tuple[str, ...]
-    charts: tuple[Bars | HeatMap, ...]
+    charts: tuple[Bars | HeatMap | Lines, ...]
     numbers: Numbers
     notes: tuple[str, ...] = field(default=())
     empty: str = "there is nothing to show"
+
+
+POINTS = 400  # of a line; more could not be seen
+
+
+def spread(points: Sequence[tuple[float, float]]) -> tuple[tuple[float, float], ...]:
+    """As many of them as can be seen; where the line falls or rises most they stay."""
+    if len(points) <= POINTS:
+        return tuple(points)
+    last = len(points) - 1
+    even = {round(i * last / (POINTS // 2)) for i in range(POINTS // 2 + 1)}
+    steps = sorted(range(1, last + 1), key=lambda i: -abs(points[i][1] - points[i - 1][1]))
+    steep = {place for i in steps[: POINTS // 4] for place in (i - 1, i)}
+    return tuple(points[i] for i in sorted(even | steep))
 
 
 def value_text(value: float, unit: str) -> str:

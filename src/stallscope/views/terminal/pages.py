@@ -12,6 +12,7 @@ from stallscope.views.terminal.rows import left_out, table, together
 from stallscope.views.terminal.text import amount, clean, size
 
 if TYPE_CHECKING:
+    from stallscope.analyses.page_replacement import PageReplacement
     from stallscope.analyses.pages import Pages
 
 SIZES = 16  # of the curve that are shown
@@ -82,3 +83,65 @@ def _facts(result: Pages, console: Console) -> None:
         f"misses under LRU, of {how}:",
     ):
         console.print(Text(line))
+
+
+def show_replacement(result: PageReplacement, console: Console, limit: int) -> None:
+    log = "what PATH logged" if result.log == "path" else "the order of references"
+    console.print(
+        Text(
+            f"footprint {size(result.footprint_pages * result.page_size)}; "
+            f"{amount(result.references)} references ({log}); "
+            f"{amount(result.latency)} cycles a fault"
+        )
+    )
+    rows = table(
+        ("memory", True),
+        ("pages", True),
+        ("policy", False),
+        ("misses", True),
+        ("projected time", True),
+        ("slowdown", True),
+        ("written back", True),
+        ("", False),
+    )
+    shown = result.rows[: limit * 4 or None]
+    for row in shown:
+        best = result.best(row.memory)
+        rows.add_row(
+            size(row.memory_bytes),
+            f"{row.memory:,}",
+            row.policy,
+            f"{row.misses:,}",
+            amount(row.projected_time),
+            f"{row.slowdown:,.2f}",
+            "" if row.writebacks is None else f"{row.writebacks:,}",
+            "<- best" if row is best else "the bound" if row.policy == "belady" else "",
+        )
+    console.print(rows)
+    left_out(console, len(result.rows) - len(shown))
+    if result.regions:
+        console.print()
+        _regions(result, console)
+
+
+def _regions(result: PageReplacement, console: Console) -> None:
+    rows = table(
+        ("memory", True),
+        ("policy", False),
+        ("has", True),
+        ("of", True),
+        ("misses", True),
+        ("references", True),
+        ("region", False),
+    )
+    for row in result.regions:
+        rows.add_row(
+            size(row.memory * result.page_size),
+            row.policy,
+            size(row.pages * result.page_size),
+            size(row.footprint_pages * result.page_size),
+            f"{row.misses:,}",
+            amount(row.references),
+            Text(clean(row.region)),
+        )
+    console.print(rows)

@@ -13,13 +13,14 @@ import hashlib
 from collections.abc import Iterable, Iterator
 from html import escape
 
-from stallscope.views.plots.media import palette
+from stallscope.views.plots.media import page_lines, palette
 from stallscope.views.plots.media.scale import Scale, scale
 from stallscope.views.plots.picture import (
     BarRow,
     Bars,
     Cell,
     HeatMap,
+    Lines,
     Numbers,
     Picture,
     value_text,
@@ -112,6 +113,10 @@ def _charts(picture: Picture) -> Iterator[str]:
     for chart in picture.charts:
         if isinstance(chart, HeatMap):
             yield from _heat_map(chart)
+        elif isinstance(chart, Lines):
+            if chart.title:
+                yield _heading(chart.title, chart.facts)
+            yield from page_lines.lines(chart)
         elif chart.rows:
             yield from _bars(chart)
     if not any(isinstance(c, HeatMap) or c.rows for c in picture.charts):

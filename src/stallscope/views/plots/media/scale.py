@@ -7,7 +7,7 @@ import math
 from dataclasses import dataclass
 
 from stallscope.views.plots.picture import Bars, Panel
-from stallscope.views.terminal.text import amount
+from stallscope.views.terminal.text import amount, size
 
 
 @dataclass(frozen=True)
@@ -17,6 +17,8 @@ class Scale:
     unit: str
 
     def text(self, tick: float) -> str:
+        if self.unit == "bytes":
+            return size(tick)
         if self.unit != "%":
             return amount(tick)
         return f"{tick * 100:g}%"
@@ -31,12 +33,20 @@ def scale(bars: Bars, number: int) -> Scale:
     longest = max((_length(panel, row.values[number]) for row in bars.rows), default=0.0)
     if panel.unit == "%":
         longest = min(longest, 1.0)
+    return scale_to(longest, panel.unit)
+
+
+def scale_to(longest: float, unit: str) -> Scale:
+    """From zero to this, or a little beyond."""
     if longest <= 0:
         longest = 1.0
-    step = _round_step(longest / 4)
+    one = 1.0
+    if unit == "bytes":  # round numbers of MiB, not of millions
+        one = max(float(1 << power) for power in (0, 10, 20, 30) if 1 << power <= max(1, longest))
+    step = _round_step(longest / one / 4) * one
     count = math.ceil(longest / step - 1e-9)
     ticks = tuple(round(i * step, 12) for i in range(count + 1))
-    return Scale(ticks[-1], ticks, panel.unit)
+    return Scale(ticks[-1], ticks, unit)
 
 
 def _length(panel: Panel, values: tuple[float, ...]) -> float:

@@ -19,9 +19,9 @@ from matplotlib.font_manager import FontProperties, findfont
 from matplotlib.ft2font import FT2Font
 from matplotlib.patches import Rectangle
 
-from stallscope.views.plots.media import palette
+from stallscope.views.plots.media import palette, static_lines
 from stallscope.views.plots.media.scale import scale
-from stallscope.views.plots.picture import Bars, HeatMap, Picture, value_text
+from stallscope.views.plots.picture import Bars, HeatMap, Lines, Picture, value_text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -95,6 +95,8 @@ class _Sheet:
             self.y += BETWEEN if number else 0
             if isinstance(chart, HeatMap):
                 _heat_map(self, chart, number)
+            elif isinstance(chart, Lines):
+                _lines(self, chart, number)
             else:
                 _bars(self, chart)
         if not charts:
@@ -140,16 +142,27 @@ class _Sheet:
         return axes
 
 
-def _height(chart: Bars | HeatMap) -> float:
+def _height(chart: Bars | HeatMap | Lines) -> float:
+    if isinstance(chart, Lines):
+        return (HEADING if chart.title else 0) + static_lines.HEIGHT
     if isinstance(chart, HeatMap):
         return 88 + _cell_size(chart) * len(chart.labels) + 36
     return (HEADING if chart.title else 0) + _above(chart) + _row_height(chart) * len(chart.rows)
 
 
-def _heading(sheet: _Sheet, chart: Bars | HeatMap) -> None:
+def _heading(sheet: _Sheet, chart: Bars | HeatMap | Lines) -> None:
     sheet.text(EDGE, sheet.y + 18, chart.title, size=12, weight="bold")
     x = EDGE + _width(_drawable(chart.title), 12, "bold") + 24
     sheet.text(x, sheet.y + 18, chart.facts, colour=palette.DIM)
+
+
+def _lines(sheet: _Sheet, chart: Lines, number: int) -> None:
+    if chart.title:
+        _heading(sheet, chart)
+        sheet.y += HEADING
+    colours = palette.colours(line.name for line in chart.lines)
+    _legend(sheet, "", [(name, (colour, colour)) for name, colour in colours.items()])
+    static_lines.lines(sheet, chart, number, colours, (EDGE, WIDTH - 2 * EDGE))
 
 
 # --- bars

@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What tracking page accesses costs: with PATH units of several sizes, and by software alone.
+
+PATH: every exception costs its cycles, and every entry of a log what the LRU stack and its curve
+take to learn it. By software: pages outside an active set are protected, and every reference to one
+is a fault of its own; CLOCK chooses who leaves the set.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from stallscope import _engine
+from stallscope.analyses.pages import PageView, feed
+from stallscope.errors import StallscopeError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+EXCEPTION = 1500  # cycles
+PROTECTION_FAULT = 7500  # cycles: 2.5 µs at 3 GHz
+LIMIT = 0.06  # overhead that is still small
+
+
+@dataclass(frozen=True)
+class OverheadRow:
+    entries: int  # of the page access buffer, or of the active set
+    reach_bytes: int
+    logged: int
+    exceptions: int
+    overhead: float  # of PATH, over the time without it
+    software_faults: int
+    software_overhead: float
+
+
+@dataclass(frozen=True)
+class PageOverhead:
+    recording: str
+    page_size: int
+    instructions: int
+    accesses: int
+    exception_cycles: int
+    entry_cycles: float  # of an entry: what its update of stack and curve takes
+    entry_measured: bool  # on this machine, with this log
+    fault_cycles: int  # of a protection fault
+    buffer_entries: int  # as the recording's units have it
+    overhead: float  # with those
+    enough: int | None  # the smallest buffer with an overhead below 6%; None: none of these
+    rows: list[OverheadRow]
+
+
+def overhead(
+    view: PageView,
+    *,
+    entry_cycles: float,
+    entry_measured: bool = False,
+    exception_cycles: int = EXCEPTION,
+    fault_cycles: int = PROTECTION_FAULT,
+) -> PageOverhead:
+    """Shares of the program's time, an instruction a cycle. `entry_cycles` is what one entry costs:
+    `stallscope.page_overhead` measures that."""
+    for word, value in (
+        ("entry-cycles", entry_cycles),
+        ("exception-cycles", exception_cycles),
+        ("fault-cycles", fault_cycles),
+    ):
+        if value < 0:
+            raise StallscopeError(f"--{word} {value}: nothing takes less than no time")
+    kept = view.references_kept()
+
+    def share(exceptions: int, logged: int) -> float:
+        cycles = exceptions * exception_cycles + logged * entry_cycles
+        return cycles / max(1, view.instructions)
+
+    sums: dict[int, list[int]] = {}
+    for row in view.rows("page_buffer"):
+        counts = sums.setdefault(row["entries"], [0, 0])
+        counts[0] += row["logged"]
+        counts[1] += row["exceptions"]
+    rows = []
+    for entries, (logged, exceptions) in sorted(sums.items()):
+        faults = _software_faults(kept, entries)
+        rows.append(
+            OverheadRow(
+                entries=entries,
+                reach_bytes=entries * view.options.page_size,
+                logged=logged,
+                exceptions=exceptions,
+                overhead=share(exceptions, logged),
+                software_faults=faults,
+                software_overhead=faults * fault_cycles / max(1, view.instructions),
+            )
+        )
+    units = view.rows("page_unit")
+    return PageOverhead(
+        recording=view.recording,
+        page_size=view.options.page_size,
+        instructions=view.instructions,
+        accesses=view.accesses,
+        exception_cycles=exception_cycles,
+        entry_cycles=entry_cycles,
+        entry_measured=entry_measured,
+        fault_cycles=fault_cycles,
+        buffer_entries=view.options.buffer_entries,
+        overhead=share(sum(u["exceptions"] for u in units), sum(u["logged"] for u in units)),
+        enough=next((row.entries for row in rows if row.overhead < LIMIT), None),
+        rows=rows,
+    )
+
+
+def _software_faults(kept: pa.Table, active: int) -> int:
+    counts = feed(_engine.replacement("clock", active), kept, "page").misses()
+    return int(counts["misses"])
