@@ -445,6 +445,52 @@ REUSE = Table(
         Column("by_operation", "u32", "of the next touch; null when unknown", none=NONE32),
     ),
 )
+STALL = Table(
+    "stall",
+    "cycles in which a simulated core retired nothing, by instruction and cause; with `stalls`",
+    (
+        Column("block", "u32", "block that the instruction belongs to"),
+        Column("address", "u64", "of the instruction", "bytes"),
+        Column(
+            "cause",
+            "u8",
+            "data_cache, translation, rejection, load_store, fpu, iu, other, "
+            "branch_mispredict, inst_cache, from 0",
+        ),
+        Column("cycles", "u64", "charged to it", "cycles"),
+        Column("executions", "u64", "of the instruction"),
+    ),
+)
+STALL_OBJECT = Table(
+    "stall_object",
+    "stall cycles by the data that was accessed",
+    (
+        Column("bucket", "u32", "what was accessed"),
+        Column("cause", "u8", "as in table `stall`"),
+        Column("cycles", "u64", "charged to it", "cycles"),
+    ),
+)
+STALL_SOURCE = Table(
+    "stall_source",
+    "data-cache stalls by what served the miss",
+    (
+        Column("source", "string", "cache, or memory"),
+        Column("latency", "u64", "cycles that it takes", "cycles"),
+        Column("loads", "u64", "that it served"),
+        Column("cycles", "u64", "stall cycles, exactly", "cycles"),
+    ),
+)
+CORE_COUNT = Table(
+    "core_count",
+    "events of a simulated core: in all, over time, by thread, and in each slice of the counters",
+    (
+        Column("series", "string", "total, time, thread or slice"),
+        Column("number", "u32", "within the series; of a thread, its number"),
+        Column("thread", "u32", "that ran at its end"),
+        Column("event", "u8", "number in the list of events"),
+        Column("count", "u64", "how often"),
+    ),
+)
 TABLES = (THREAD, MODULE, BLOCK, OPERATION, SITE, OBJECT, EVENT, QUALITY)
 # Of recordings at native speed, besides; BUCKET is there too.
 SAMPLED = (LIVE_SAMPLE, WATCH, REUSE)
@@ -463,4 +509,6 @@ RESULTS = (
 )
 # Made and kept when somebody asks for them.
 ON_REQUEST = (TYPE, OFFSET, FOLD, FIELD, PAGE_LOG, PAGE_CURVE, PAGE_UNIT, PAGE_BUFFER)
-EVERY = (*TABLES, *SAMPLED, *RESULTS, *ON_REQUEST)
+# Made by a replay through a core.
+PIPELINE = (STALL, STALL_OBJECT, STALL_SOURCE, CORE_COUNT)
+EVERY = (*TABLES, *SAMPLED, *RESULTS, *ON_REQUEST, *PIPELINE)

@@ -7,14 +7,6 @@
 namespace stallscope::session {
 namespace {
 
-void place_all(const std::vector<Placed>& placed, probes::Buckets& buckets) {
-  for (const Placed& one : placed)
-    if (one.kind == "global")
-      buckets.name(one.kind, one.name, one.type, one.address, one.size);
-    else
-      buckets.map(one.kind, one.name, one.address, one.size);
-}
-
 Replayed result_of(Simulation& simulation, const stream::TraceReader& reader) {
   return {simulation.tables(), simulation.instructions(), simulation.accesses(), reader.truncated(),
           0};
@@ -47,6 +39,14 @@ struct Tracking {
 };
 
 }  // namespace
+
+void place_all(const std::vector<Placed>& placed, probes::Buckets& buckets) {
+  for (const Placed& one : placed)
+    if (one.kind == "global")
+      buckets.name(one.kind, one.name, one.type, one.address, one.size);
+    else
+      buckets.map(one.kind, one.name, one.address, one.size);
+}
 
 Result<PageTables> track_pages(const std::string& path, const PageOptions& options,
                                const std::vector<Placed>& placed,

@@ -31,6 +31,8 @@ struct Replayed {
   std::uint64_t moved_blocks = 0;
 };
 
+void place_all(const std::vector<Placed>& placed, probes::Buckets& buckets);
+
 // `placed` in the order in which later ones hide earlier ones. `modules` are those whose files are
 // still the same; they are looked at for offsets alone.
 Result<Replayed> replay(const std::string& path, const machine::MachineConfig& config,

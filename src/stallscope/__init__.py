@@ -19,6 +19,7 @@ __version__ = "0.1.0"
 __all__ = [
     "Recording",
     "StallscopeError",
+    "core_view",
     "doctor",
     "evictions",
     "functions",
@@ -41,6 +42,7 @@ __all__ = [
     "regions",
     "replay",
     "reuse",
+    "stalls",
     "verify",
     "view",
 ]
@@ -59,9 +61,11 @@ if TYPE_CHECKING:
     from stallscope.analyses.page_replacement import replacement as page_replacement
     from stallscope.analyses.pages import pages
     from stallscope.analyses.regions import regions
+    from stallscope.analyses.stalls import stalls
     from stallscope.analyses.verify import verify
     from stallscope.errors import StallscopeError
     from stallscope.measuring import page_overhead
+    from stallscope.pipelines import core_view
     from stallscope.record import record
     from stallscope.record.importing import import_trace
     from stallscope.recording import Recording
@@ -74,6 +78,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "Recording": ("stallscope.recording", "Recording"),
     "StallscopeError": ("stallscope.errors", "StallscopeError"),
+    "core_view": ("stallscope.pipelines", "core_view"),
     "evictions": ("stallscope.analyses.evictions", "evictions"),
     "functions": ("stallscope.analyses.objects", "functions"),
     "import_trace": ("stallscope.record.importing", "import_trace"),
@@ -95,6 +100,7 @@ _HOMES = {
     "regions": ("stallscope.analyses.regions", "regions"),
     "replay": ("stallscope.analyses.levels", "levels"),
     "reuse": ("stallscope.reusing", "reuse"),
+    "stalls": ("stallscope.analyses.stalls", "stalls"),
     "verify": ("stallscope.analyses.verify", "verify"),
     "view": ("stallscope.viewing", "view"),
 }

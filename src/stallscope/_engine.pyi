@@ -98,6 +98,15 @@ def track_pages(
     placed: list[tuple[str, str, str, int, int]],
     on_log: Callable[[Any], None],
 ) -> dict[str, Any]: ...
+def stalls(
+    path: str,
+    machine: dict[str, Any],
+    core: dict[str, Any],
+    options: dict[str, Any],
+    placed: list[tuple[str, str, str, int, int]],
+) -> dict[str, Any]: ...
+def stall_causes() -> list[str]: ...
+def core_events() -> list[tuple[str, str, str]]: ...
 def replay_moved(
     path: str,
     machine: dict[str, Any],

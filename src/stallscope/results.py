@@ -11,7 +11,7 @@ import hashlib
 import itertools
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -220,17 +220,9 @@ def store(
     found: dict[str, Any],
 ) -> Path:
     """Writes a result in one step: a folder that is there is whole."""
-    folder = path / FOLDER / key(recording, machine, probe)
-    folder.parent.mkdir(exist_ok=True, mode=0o700)
-    fresh = Path(tempfile.mkdtemp(prefix="new-", dir=folder.parent))
-    try:
-        files = {}
-        for name, columns in found["tables"].items():
-            writer = tables.TableWriter(fresh / f"{name}.parquet", name)
-            writer.append(tables.to_arrow(name, columns))
-            writer.close()
-            files[writer.path.name] = meta.digest(writer.path)
-        result = Result(
+
+    def result(files: dict[str, meta.File]) -> Result:
+        return Result(
             stallscope=__version__,
             recording=identity(recording),
             machine=machine.to_engine(),
@@ -239,13 +231,34 @@ def store(
             files=files,
             **{name: found[name] for name in found if name != "tables"},
         )
-        (fresh / NAME).write_bytes(msgspec.json.format(msgspec.json.encode(result), indent=1))
+
+    folder = path / FOLDER / key(recording, machine, probe)
+    keep(folder, found["tables"], result)
+    return folder
+
+
+def keep(
+    folder: Path,
+    found: dict[str, Any],
+    result: Callable[[dict[str, meta.File]], msgspec.Struct],
+) -> None:
+    """Writes tables of the engine and what `result` makes of their files into a new folder."""
+    folder.parent.mkdir(exist_ok=True, mode=0o700)
+    fresh = Path(tempfile.mkdtemp(prefix="new-", dir=folder.parent))
+    try:
+        files = {}
+        for name, columns in found.items():
+            writer = tables.TableWriter(fresh / f"{name}.parquet", name)
+            writer.append(tables.to_arrow(name, columns))
+            writer.close()
+            files[writer.path.name] = meta.digest(writer.path)
+        document = msgspec.json.encode(result(files))
+        (fresh / NAME).write_bytes(msgspec.json.format(document, indent=1))
         fresh.rename(folder)
     except OSError:
         shutil.rmtree(fresh, ignore_errors=True)
         if not (folder / NAME).exists():  # else somebody else was faster
             raise
-    return folder
 
 
 def placed(recording: Recording) -> Iterator[tuple[str, str, str, int, int]]:

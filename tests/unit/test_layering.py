@@ -29,6 +29,7 @@ ENGINE = {
     "symbols": {"base"},
     "types": {"base", "code", "symbols"},
     "machine": {"base", "sieve"},
+    "pipeline": {"base", "stream", "code", "machine"},
     "probes": {"base", "machine"},
     "target": {"base", "stream", "symbols"},
     "stack": {"base"},
@@ -45,6 +46,7 @@ ENGINE = {
         "code",
         "types",
         "stack",
+        "pipeline",
     },
 }
 

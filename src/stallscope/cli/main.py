@@ -40,6 +40,9 @@ QUESTIONS: dict[str, dict[str, str]] = {
     "How much memory it needs": {
         "pages": "misses at every size of memory; also: replacement, allocate, prefetch, overhead",
     },
+    "What the processor waits for": {
+        "stalls": "cycles per instruction by what the processor waited for, over time",
+    },
     "Change what it costs": {
         "layout": "where heap blocks should lie so that they evict each other less",
     },

@@ -11,7 +11,7 @@ from stallscope.machines.fault import Fault, nearest, shown
 from stallscope.machines.geometry import check
 from stallscope.machines.keys import REQUIRED, SECTIONS, Section, Wrong, section
 from stallscope.machines.lines import Path
-from stallscope.machines.model import Cache, Machine, Mapping, Prefetcher, Tlb
+from stallscope.machines.model import Cache, Core, Machine, Mapping, Prefetcher, Tlb
 
 Values = dict[str, Any]
 
@@ -26,6 +26,7 @@ def build(document: dict[str, Any], name: str) -> Machine:
         tlbs=tuple(_tlb(v) for v in _repeated(document, "tlb")),
         prefetcher=Prefetcher(),
         mapping=msgspec.convert(_single(document, "mapping"), Mapping),
+        core=msgspec.convert(_single(document, "core"), Core),
         **values,
     )
     if not machine.caches:

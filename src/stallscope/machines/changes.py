@@ -75,6 +75,7 @@ def _assemble(machine: Machine, parts: dict[str, tuple[Section, dict[str, Any]]]
         caches=caches,
         tlbs=tlbs,
         mapping=msgspec.convert(of["mapping"], type(machine.mapping)),
+        core=msgspec.convert(of["core"], type(machine.core)),
         **{key.name: of[""][key.name] for key in section("").keys},
     )
     prefetch = of["prefetch"]

@@ -35,6 +35,22 @@ def check(machine: Machine) -> None:
     for index, tlb in enumerate(machine.tlbs):
         _tlb(index, tlb, machine)
     _prefetcher(machine)
+    _core(machine)
+
+
+def _core(machine: Machine) -> None:
+    """A whole bundle must find room, or it could never be dispatched."""
+    core = machine.core
+    each = ("loads", "stores", "store_buffer", "iu_queue", "fpu_queue", "lsu_queue", "bu_queue")
+    least = dict.fromkeys(each, core.bundle) | {"rename": 4 * core.bundle}
+    for key, needed in least.items():
+        if getattr(core, key) < needed:
+            raise Fault(
+                ("core", key),
+                f"core.{key} = {getattr(core, key)} is too small",
+                f"a bundle of {core.bundle} may need {needed}",
+                f"{key} = {needed}",
+            )
 
 
 def _power_of_two(number: int) -> bool:

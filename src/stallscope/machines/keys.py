@@ -139,7 +139,7 @@ class Section:
 _SEED = Key("seed", "count", "of the random choices", 1, most=2**63 - 1)
 _HOLDS = Key("holds", "choice", "what goes through it", "both", HOLDS)
 
-SECTIONS = (
+SECTIONS: tuple[Section, ...] = (
     Section(
         "",
         "",
@@ -198,6 +198,68 @@ SECTIONS = (
         (
             Key("kind", "choice", "of virtual pages to physical ones", "identity", MAPPINGS),
             _SEED,
+        ),
+    ),
+)
+
+_CYCLES: dict[str, Any] = {"least": 1, "most": 200}
+
+
+def _entries(name: str, meaning: str, default: int, most: int = 1000) -> Key:
+    return Key(name, "count", meaning, default, least=1, most=most)
+
+
+SECTIONS += (
+    Section(
+        "core",
+        "core",
+        False,
+        (
+            _entries("fetch", "instructions fetched a cycle", 8, 64),
+            _entries("bundle", "micro-operations dispatched and retired together", 5, 16),
+            _entries("front_end", "cycles from fetch to dispatch", 18, 100),
+            _entries("fetch_buffer", "bundles between fetch and dispatch", 8, 64),
+            Key("taken_bubble", "count", "cycles without fetch after a taken branch", 1, most=20),
+            _entries("rob", "bundles in the reorder buffer", 20),
+            _entries("rename", "rename registers", 80, 10_000),
+            _entries("loads", "entries of the load buffer", 32),
+            _entries("stores", "entries of the store buffer until retirement", 32),
+            _entries("store_buffer", "retired stores that wait for the data cache", 16),
+            _entries("iu", "integer units", 2, 16),
+            _entries("fpu", "units for floating point and vectors", 2, 16),
+            _entries("lsu", "load/store units", 2, 16),
+            _entries("bu", "branch units", 1, 16),
+            _entries("iu_queue", "entries of their issue queue", 36, 250),
+            _entries("fpu_queue", "the same of the fpu", 20, 250),
+            _entries("lsu_queue", "the same of the lsu", 36, 250),
+            _entries("bu_queue", "the same of the bu", 12, 250),
+            _entries("misses", "outstanding misses of the data cache", 8, 64),
+            Key(
+                "reject",
+                "count",
+                "cycles until a rejected load is issued again; 0: it waits",
+                7,
+                most=100,
+            ),
+            Key(
+                "translation_rejects", "flag", "a miss of the first TLB does; else it delays", False
+            ),
+            Key("bus", "count", "cycles that a line takes on the memory bus", 8, most=1000),
+            Key("integer", "count", "latency of integer operations", 1, **_CYCLES),
+            Key("multiply", "count", "latency of a product", 4, **_CYCLES),
+            Key("divide", "count", "latency of a division of 32 bits", 20, **_CYCLES),
+            Key("divide_wide", "count", "latency of a division of 64 bits", 36, **_CYCLES),
+            Key("vector", "count", "latency of vector moves, logic and integers", 2, **_CYCLES),
+            Key("float_add", "count", "latency of a floating-point sum", 4, **_CYCLES),
+            Key("float_multiply", "count", "latency of a floating-point product", 4, **_CYCLES),
+            Key("float_divide", "count", "latency of a quotient or root", 20, **_CYCLES),
+            Key("slow", "count", "latency of serialising instructions", 40, **_CYCLES),
+            Key("predictor", "choice", "of branches", "tage", ("tage", "tournament")),
+            _entries("return_stack", "return addresses that are predicted", 16, 1024),
+            Key(
+                "follow_chain", "flag", "within a bundle, charge what the last one waited for", True
+            ),
+            _entries("counters", "physical performance counters", 8, 64),
         ),
     ),
 )

@@ -51,6 +51,52 @@ class Mapping(msgspec.Struct, frozen=True, kw_only=True):
     seed: int = 1
 
 
+class Core(msgspec.Struct, frozen=True, kw_only=True):
+    """The pipeline; what the keys mean is in machines.keys. Latencies in cycles."""
+
+    fetch: int = 8
+    bundle: int = 5
+    front_end: int = 18
+    fetch_buffer: int = 8
+    taken_bubble: int = 1
+    rob: int = 20
+    rename: int = 80
+    loads: int = 32
+    stores: int = 32
+    store_buffer: int = 16
+    iu: int = 2
+    fpu: int = 2
+    lsu: int = 2
+    bu: int = 1
+    iu_queue: int = 36
+    fpu_queue: int = 20
+    lsu_queue: int = 36
+    bu_queue: int = 12
+    misses: int = 8
+    reject: int = 7
+    translation_rejects: bool = False
+    bus: int = 8
+    integer: int = 1
+    multiply: int = 4
+    divide: int = 20
+    divide_wide: int = 36
+    vector: int = 2
+    float_add: int = 4
+    float_multiply: int = 4
+    float_divide: int = 20
+    slow: int = 40
+    predictor: str = "tage"
+    return_stack: int = 16
+    follow_chain: bool = True
+    counters: int = 8
+
+    def to_engine(self) -> dict[str, Any]:
+        """All that decides what a core does; how many counters it has does not."""
+        plain: dict[str, Any] = msgspec.to_builtins(self)
+        del plain["counters"]
+        return plain
+
+
 class Machine(msgspec.Struct, frozen=True, kw_only=True):
     """Caches and TLBs stand in order from the core outwards."""
 
@@ -60,6 +106,7 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
     tlbs: tuple[Tlb, ...] = ()
     prefetcher: Prefetcher = Prefetcher()
     mapping: Mapping = Mapping()
+    core: Core = Core()
     memory_latency: int = 200
     page_walk: int = 40
     seed: int = 1
@@ -70,15 +117,16 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
         return bool(self.caches)
 
     def to_engine(self) -> dict[str, Any]:
-        """Lists, dictionaries, text and numbers: all that decides what a replay counts."""
+        """Lists, dictionaries, text and numbers: all that decides what a replay counts; without the
+        core, which a replay through the caches alone does not have."""
         plain: dict[str, Any] = msgspec.to_builtins(self)
-        del plain["name"], plain["description"]
+        del plain["name"], plain["description"], plain["core"]
         return {**plain, "caches": list(plain["caches"]), "tlbs": list(plain["tlbs"])}
 
     def document(self) -> dict[str, Any]:
         """For programs: what the engine gets, with names and the digest."""
         named = {"name": self.name, "description": self.description, "digest": self.digest()}
-        return {**named, **self.to_engine()}
+        return {**named, **self.to_engine(), "core": msgspec.to_builtins(self.core)}
 
     def digest(self) -> str:
         """Machines that behave alike have the same, whatever they are called."""

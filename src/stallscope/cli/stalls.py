@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the processor waited for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from stallscope.cli.machine_options import show
+from stallscope.cli.options import (
+    csv_option,
+    json_option,
+    limit_option,
+    plot_option,
+    recording_argument,
+)
+
+
+@click.command("stalls")
+@recording_argument
+@click.option("--machine", metavar="NAME|FILE", help="Simulate this machine [as recorded].")
+@click.option("--process", metavar="PID|all", help="Of this process [all].")
+@click.option(
+    "--mode",
+    metavar="real|single|inorder",
+    default="real",
+    help="Bundles of instructions out of order, one instruction a bundle, or these in order.",
+)
+@click.option(
+    "--by",
+    metavar="cause|function|line|instruction|object",
+    default="cause",
+    help="What the rows are [cause].",
+)
+@click.option(
+    "--without",
+    multiple=True,
+    metavar="CAUSE",
+    help="Replay with this cause made ideal, and show what is really gained. May be repeated.",
+)
+@json_option
+@csv_option
+@limit_option
+@plot_option
+def command(
+    recording: str | None,
+    machine: str | None,
+    process: str | None,
+    mode: str,
+    by: str,
+    without: tuple[str, ...],
+    as_json: bool,
+    as_csv: bool,
+    limit: int | None,
+    plot: Path | None,
+) -> None:
+    """Cycles per instruction by what the processor waited for.
+
+    Replays a kept trace (record --trace) through the pipeline of a machine. CPI is completion CPI
+    plus the stalls by cause, exactly.
+
+    \b
+    stallscope stalls                           the newest recording here
+    stallscope stalls prog.stallscope --by line --machine server
+    stallscope stalls --without data_cache      what a perfect data cache would gain
+    """
+    from stallscope.analyses.stalls import stalls
+    from stallscope.pipelines import core_view
+    from stallscope.views.terminal.stalls import show_stalls
+
+    view = core_view(recording, machine=machine, process=process, mode=mode)
+    _say_what_is_missing(view)
+    result = stalls(view, by=by, without=without)
+    show("stalls", result, show_stalls, as_json, as_csv, limit, plot)
+
+
+def _say_what_is_missing(view: Any) -> None:
+    if view.left_out:
+        names = ", ".join(image.meta.name for image in view.left_out)
+        click.echo(f"stallscope: left out, as they have no trace: {names}", err=True)

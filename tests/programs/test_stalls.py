@@ -1,0 +1,188 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the processor waits for: programs that wait for one thing each."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.conftest import Made, Ran, Recorder
+
+CAUSES = {
+    "data_cache",
+    "translation",
+    "load_store",
+    "rejection",
+    "fpu",
+    "iu",
+    "branch_mispredict",
+    "inst_cache",
+    "other",
+}
+# What each part of stall_causes.c waits for, and how often it does it.
+PROGRAMS = {
+    "divides": ("iu", 100_000),
+    "walk": ("data_cache", 100_000),
+    "pages": ("translation", 400_000),
+    "switches": ("branch_mispredict", 200_000),
+    "straight": ("inst_cache", 24),
+}
+
+
+@pytest.fixture(scope="module")
+def made(shared_record: Recorder, program: Callable[..., Path]) -> Callable[..., Made]:
+    known: dict[tuple[str, int], Made] = {}
+
+    def make(name: str, rounds: int) -> Made:
+        if (name, rounds) not in known:
+            known[name, rounds] = shared_record(
+                program("stall_causes"), name, rounds, options=["--trace"]
+            )
+        return known[name, rounds]
+
+    return make
+
+
+def stalls(stallscope: Callable[..., Ran], made: Made, *words: object) -> dict[str, Any]:
+    ran = stallscope("stalls", made.path, "--json", *words)
+    assert ran.status == 0, ran.stderr
+    found: dict[str, Any] = json.loads(ran.stdout)
+    assert found["schema"] == "stallscope.stalls/1"
+    return found
+
+
+def add_up(found: dict[str, Any]) -> None:
+    """Every cycle is a completion cycle or charged to one cause, in all and at every time."""
+    causes = {row["cause"]: row["cycles"] for row in found["causes"]}
+    assert set(causes) == CAUSES
+    assert found["cycles"] == found["completion_cycles"] + sum(causes.values())
+    cpi = found["completion_cpi"] + sum(row["cpi"] for row in found["causes"])
+    assert found["cpi"] == pytest.approx(cpi)
+    for row in found["timeline"]:
+        assert row["cycles"] == row["completion"] + sum(row["causes"].values())
+    for total in ("cycles", "instructions"):
+        assert sum(row[total] for row in found["timeline"]) == found[total]
+        assert sum(row[total] for row in found["phases"]) == found[total]
+    for cause in CAUSES:
+        assert sum(row["causes"][cause] for row in found["timeline"]) == causes[cause]
+    assert sum(row["cycles"] for row in found["sources"]) == causes["data_cache"]
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_a_program_that_waits_for_one_thing_stalls_on_it(
+    name: str, made: Callable[..., Made], stallscope: Callable[..., Ran]
+) -> None:
+    cause, rounds = PROGRAMS[name]
+    found = stalls(stallscope, made(name, rounds), "--machine", "default")
+    add_up(found)
+    shares = {row["cause"]: row["share"] for row in found["causes"]}
+    assert shares[cause] >= 0.8, shares
+
+
+@pytest.mark.parametrize("machine", ["default", "power5", "ppc970", "server"])
+@pytest.mark.parametrize("mode", ["real", "single", "inorder"])
+def test_cycles_add_up_in_every_mode(
+    machine: str, mode: str, made: Callable[..., Made], stallscope: Callable[..., Ran]
+) -> None:
+    found = stalls(stallscope, made("straight", 1), "--machine", machine, "--mode", mode)
+    add_up(found)
+    if mode != "real":
+        assert found["completion_cycles"] >= found["instructions"]
+
+
+@pytest.mark.parametrize(("machine", "units", "width"), [("power5", 2, 5), ("server", 4, 6)])
+def test_independent_work_runs_as_fast_as_the_core_can(
+    machine: str, units: int, width: int, made: Callable[..., Made], stallscope: Callable[..., Ran]
+) -> None:
+    def speed(name: str) -> float:
+        """Of the loop alone: what more rounds take more."""
+        few, many = (stalls(stallscope, made(name, n), "--machine", machine) for n in (1000, 3000))
+        instructions: int = many["instructions"] - few["instructions"]
+        cycles: int = many["cycles"] - few["cycles"]
+        return instructions / cycles
+
+    assert speed("adds") >= 0.9 * min(width, units)
+    assert speed("mix") >= 0.9 * width
+
+
+def test_slower_modes_take_longer(
+    made: Callable[..., Made], stallscope: Callable[..., Ran]
+) -> None:
+    cycles = [
+        stalls(stallscope, made("mix", 1000), "--machine", "power5", "--mode", mode)["cycles"]
+        for mode in ("real", "single", "inorder")
+    ]
+    assert cycles == sorted(cycles)
+    assert cycles[0] < cycles[2]
+
+
+def test_a_cause_that_is_gone_gains_no_more_than_there_was(
+    made: Callable[..., Made], stallscope: Callable[..., Ran]
+) -> None:
+    cause, rounds = PROGRAMS["walk"]
+    found = stalls(stallscope, made("walk", rounds), "--without", cause, "--without", "fpu")
+    ideal, no_fpu = found["without"]
+    assert ideal["attributed"] == next(r["cycles"] for r in found["causes"] if r["cause"] == cause)
+    assert ideal["gained"] == found["cycles"] - ideal["cycles_without"]
+    # A chain of misses overlaps with nothing; while the list is made, other things take over.
+    assert 0.6 * ideal["attributed"] <= ideal["gained"] <= found["cycles"]
+    assert no_fpu["gained"] < 0.01 * found["cycles"]
+
+
+def test_stalls_by_place_and_object_are_the_same_stalls(
+    made: Callable[..., Made], stallscope: Callable[..., Ran]
+) -> None:
+    recording = made("walk", PROGRAMS["walk"][1])
+    whole = stalls(stallscope, recording)
+    for by in ("function", "line", "instruction"):
+        found = stalls(stallscope, recording, "--by", by)
+        assert sum(row["cycles"] for row in found["rows"]) == whole["stall_cycles"]
+        assert found["rows"][0]["function"] == "walk"
+        assert found["rows"][0]["main"] == "data_cache"
+    found = stalls(stallscope, recording, "--by", "object")
+    assert "walk" in found["rows"][0]["name"]  # the heap block's site
+    assert found["rows"][0]["share"] > 0.8
+
+
+def test_two_replays_give_the_same_numbers(
+    made: Callable[..., Made], stallscope: Callable[..., Ran]
+) -> None:
+    import shutil
+
+    recording = made("straight", 1)
+    first = stalls(stallscope, recording)
+    for kept in (recording.path / "results").glob("core-*"):
+        shutil.rmtree(kept)
+    assert stalls(stallscope, recording) == first
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("--mode", "rael"), "there is no mode 'rael'"),
+        (("--without", "datacache"), "there is no cause 'datacache'"),
+        (("--by", "thread"), "stalls cannot be shown by 'thread'"),
+    ],
+)
+def test_a_wrong_word_gets_its_sentence(
+    words: tuple[str, str],
+    sentence: str,
+    made: Callable[..., Made],
+    stallscope: Callable[..., Ran],
+) -> None:
+    ran = stallscope("stalls", made("straight", 1).path, *words)
+    assert ran.status == 2
+    assert sentence in ran.stderr
+    assert "Traceback" not in ran.stderr
+
+
+def test_a_recording_without_a_trace_gets_its_sentence(
+    record: Recorder, program: Callable[..., Path], stallscope: Callable[..., Ran]
+) -> None:
+    plain = record(program("stall_causes"), "straight", 1)
+    ran = stallscope("stalls", plain.path)
+    assert ran.status == 2
+    assert "has no trace to replay" in ran.stderr
