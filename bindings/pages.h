@@ -16,7 +16,8 @@ inline session::PageOptions page_options_of(const nanobind::dict& from) {
   options.hot = number("hot");
   options.cores = number("cores");
   options.path = {number("tlb_entries"), number("tlb_ways"),       number("buffer_entries"),
-                  number("buffer_ways"), number("filter_entries"), number("log_entries")};
+                  number("buffer_ways"), number("filter_entries"), number("log_entries"),
+                  number("refresh")};
   return options;
 }
 

@@ -334,8 +334,8 @@ PAGE_LOG = Table(
             "flags",
             "u8",
             "1 it writes; 2 not among the pages that all threads used last; 4 logged by a PATH "
-            "unit; added up. A row with 2 is also marked 1 when the page is written while it is "
-            "among those used last",
+            "unit; 8 (with 4) a hot page that was read from its tables; added up. A row with 2 is "
+            "also marked 1 when the page is written while it is among those used last",
         ),
     ),
 )
@@ -358,6 +358,8 @@ PAGE_UNIT = Table(
         Column("buffer_misses", "u64", "of its page access buffer"),
         Column("logged", "u64", "entries of its log"),
         Column("exceptions", "u64", "times that the log was full"),
+        Column("refreshes", "u64", "times that hot pages were read from TLB and buffer"),
+        Column("refreshed", "u64", "pages that were"),
     ),
 )
 PAGE_BUFFER = Table(
@@ -368,6 +370,8 @@ PAGE_BUFFER = Table(
         Column("misses", "u64", "of it"),
         Column("logged", "u64", "entries of the logs"),
         Column("exceptions", "u64", "times that a log was full"),
+        Column("refreshes", "u64", "times that hot pages were read from TLB and buffer"),
+        Column("refreshed", "u64", "pages that were"),
     ),
 )
 LIVE_SAMPLE = Table(

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A set-associative table of page numbers, LRU in each set, that remembers which pages were written
-// while they were in it: a TLB, a page access buffer, and with one set a fully associative filter.
+// while they were in it, and which were used there since somebody asked: a TLB, a page access
+// buffer, and with one set a fully associative filter.
 #pragma once
 
 #include <algorithm>
@@ -35,20 +36,34 @@ class PageSets {
   // The page is the set's most recent one afterwards, and written if it is written now.
   Found look(std::uint64_t page, bool writes) {
     std::uint64_t* const set = entries_.data() + (page & mask_) * ways_;
-    const std::uint64_t wanted = page << 1;
+    const std::uint64_t wanted = page << kBits;
     std::uint32_t way = 0;
-    while (way < ways_ && (set[way] & ~kWritten) != wanted) ++way;
+    while (way < ways_ && set[way] >> kBits != page) ++way;
     const bool here = way < ways_;
     const std::uint64_t before = here ? set[way] : wanted;
     for (std::uint32_t i = here ? way : ways_ - 1; i > 0; --i) set[i] = set[i - 1];
-    set[0] = before | (writes ? kWritten : 0);
+    set[0] = before | (writes ? kWritten : 0) | (here ? kFound : 0);
     if (!here) return Found::none;
-    return set[0] == before ? Found::hit : Found::clean;
+    return !writes || before & kWritten ? Found::hit : Found::clean;
+  }
+  // visit(page) for each that was here the last time and was found since, the oldest of a set
+  // first.
+  template <typename Visit>
+  void visit_found(Visit&& visit) {
+    for (std::size_t set = 0; set < entries_.size(); set += ways_)
+      for (std::size_t way = ways_; way-- > 0;) {
+        std::uint64_t& entry = entries_[set + way];
+        if (entry == kEmpty) continue;
+        const bool stayed = (entry & kOld) && (entry & kFound);
+        entry = (entry & ~kFound) | kOld;
+        if (stayed) visit(entry >> kBits);
+      }
   }
   void clear() { std::fill(entries_.begin(), entries_.end(), kEmpty); }
 
  private:
-  static constexpr std::uint64_t kWritten = 1;
+  static constexpr std::uint64_t kWritten = 1, kFound = 2, kOld = 4;
+  static constexpr unsigned kBits = 3;
   static constexpr std::uint64_t kEmpty = ~std::uint64_t{0};  // no page has that number
 
   std::uint32_t ways_;

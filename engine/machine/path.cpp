@@ -20,7 +20,8 @@ PathUnit::PathUnit(const PathConfig& config)
     : tlb_(config.tlb_entries, config.tlb_ways),
       buffer_(config.buffer_entries, config.buffer_ways),
       filter_(config.filter_entries, config.filter_entries),
-      log_entries_(config.log_entries) {}
+      log_entries_(config.log_entries),
+      refresh_(config.refresh) {}
 
 bool PathUnit::translated(std::uint64_t page, bool writes) {
   ++counters_.lookups;
@@ -33,6 +34,7 @@ bool PathUnit::missed(std::uint64_t page, bool writes) {
   ++counters_.buffer_misses;
   if (filter_.look(page, writes) == PageSets::Found::hit) return false;
   ++counters_.logged;
+  ++unread_;
   if (++in_log_ == log_entries_) {
     in_log_ = 0;
     ++counters_.exceptions;

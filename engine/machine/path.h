@@ -22,6 +22,7 @@ struct PathConfig {
   std::uint32_t buffer_ways = 4;
   std::uint32_t filter_entries = 64;
   std::uint32_t log_entries = 128;
+  std::uint32_t refresh = 256;  // entries of the log after which hot pages are read; 0: never
 };
 
 struct PathCounters {
@@ -31,6 +32,8 @@ struct PathCounters {
   std::uint64_t logged = 0;
   std::uint64_t exceptions = 0;   // the log was full
   std::uint64_t early_reads = 0;  // it was read before that
+  std::uint64_t refreshes = 0;    // times that hot pages were read
+  std::uint64_t refreshed = 0;    // pages that were
 };
 
 class PathUnit {
@@ -46,6 +49,22 @@ class PathUnit {
   // The two parts of that: whether the TLB has the page; then, whether what it has not is logged.
   bool translated(std::uint64_t page, bool writes);
   bool missed(std::uint64_t page, bool writes);
+  // Hot pages are not logged, so that whoever keeps an LRU stack of the log alone thinks that they
+  // are hardly used, and that others are used again after fewer pages than is true. So software
+  // reads, every now and then, which pages the TLB and the buffer had for the program since the
+  // last time: visit(page) for each. The original design has no such thing.
+  bool due() const { return refresh_ && unread_ >= refresh_; }
+  template <typename Visit>
+  void refresh(Visit&& visit) {
+    const auto count = [&](std::uint64_t page) {
+      ++counters_.refreshed;
+      visit(page);
+    };
+    buffer_.visit_found(count);
+    tlb_.visit_found(count);
+    ++counters_.refreshes;
+    unread_ = 0;
+  }
   // Off, it sees nothing; its tables are empty when it is turned on again.
   void turn(bool on);
   // Software reads the log before it is full; the entries that were in it.
@@ -56,6 +75,7 @@ class PathUnit {
  private:
   PageSets tlb_, buffer_, filter_;
   std::uint32_t log_entries_, in_log_ = 0;
+  std::uint32_t refresh_, unread_ = 0;  // entries since hot pages were read
   bool on_ = true;
   PathCounters counters_;
 };

@@ -15,7 +15,7 @@ constexpr std::size_t kGathered = 1 << 16;
 constexpr std::uint64_t kNoPage = ~std::uint64_t{0};
 // Sizes of the page access buffer that are tried beside the one asked for.
 constexpr std::uint32_t kBuffers[] = {128, 256, 512, 1024, 2048, 4096, 8192, 16384, 32768};
-constexpr std::uint8_t kWrites = 1, kNotHot = 2, kLogged = 4;
+constexpr std::uint8_t kWrites = 1, kNotHot = 2, kLogged = 4, kRefreshed = 8;
 
 }  // namespace
 
@@ -114,9 +114,17 @@ void PageTracker::touch(std::uint64_t page, std::uint64_t address, bool writes) 
   Core& core = cores_[running_->core];
   if (!core.unit.translated(page, writes)) {
     if (core.unit.missed(page, writes)) flags |= kLogged;
-    for (machine::PathUnit& other : core.others) other.missed(page, writes);
+    for (machine::PathUnit& other : core.others) {
+      other.missed(page, writes);
+      if (other.due()) other.refresh([](std::uint64_t) {});
+    }
   }
-  if (flags <= kWrites) return;
+  if (flags > kWrites) log(page, address, flags);
+  if (core.unit.due())
+    core.unit.refresh([this](std::uint64_t hot) { log(hot, hot << bits_, kLogged | kRefreshed); });
+}
+
+void PageTracker::log(std::uint64_t page, std::uint64_t address, std::uint8_t flags) {
   log_.append({.time = instructions_,
                .page = page,
                .thread = thread_,
@@ -210,12 +218,16 @@ void PageTracker::fill_units(PageTables& tables) const {
                         .tlb_misses = counters.tlb_misses,
                         .buffer_misses = counters.buffer_misses,
                         .logged = counters.logged,
-                        .exceptions = counters.exceptions});
+                        .exceptions = counters.exceptions,
+                        .refreshes = counters.refreshes,
+                        .refreshed = counters.refreshed});
     for (std::size_t j = 0; j < sums.size(); ++j) {
       const machine::PathCounters& other = cores_[i].others[j].counters();
       sums[j].misses += other.buffer_misses;
       sums[j].logged += other.logged;
       sums[j].exceptions += other.exceptions;
+      sums[j].refreshes += other.refreshes;
+      sums[j].refreshed += other.refreshed;
     }
   }
   for (const PageBufferRow& row : sums) tables.buffer.append(row);

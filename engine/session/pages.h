@@ -83,6 +83,7 @@ class PageTracker {
   };
   // The page is used now; whether it was not among those used last. It is the first one afterwards.
   bool warm(std::uint64_t page, bool writes);
+  void log(std::uint64_t page, std::uint64_t address, std::uint8_t flags);
   void touch(std::uint64_t page, std::uint64_t address, bool writes);
   void run(std::uint32_t thread);
   Thread& known(std::uint32_t thread);

@@ -123,6 +123,7 @@ def test_a_path_unit_logs_what_a_model_of_lists_does(tmp_path: Path) -> None:
         "buffer_ways": 2,
         "filter_entries": 4,
         "log_entries": 8,
+        "refresh": 0,
     }
     view = stallscope.page_view(recording(tmp_path / "t", accesses), **sizes)
     references = [
@@ -137,6 +138,30 @@ def test_a_path_unit_logs_what_a_model_of_lists_does(tmp_path: Path) -> None:
     (unit,) = stallscope.pages(view).units
     assert unit.logged == len(expected)
     assert unit.exceptions == len(expected) // 8
+
+
+def test_hot_pages_are_read_so_that_the_log_alone_gives_the_curve(tmp_path: Path) -> None:
+    """A loop, and a few pages that are used so often that they are never logged again."""
+    at, accesses = 0x10_0000, []
+    for _ in range(6):
+        for i in range(300):
+            accesses += [
+                (1, at + PAGE * (100 + i), 8, "load"),
+                (1, at + PAGE * (i % 20), 8, "load"),
+            ]
+    made = recording(tmp_path / "t", accesses)
+    sizes = {"tlb_entries": 16, "tlb_ways": 4, "buffer_entries": 64, "filter_entries": 8}
+    without, with_ = (
+        stallscope.pages(stallscope.page_view(made, **sizes, refresh=refresh)).path_accuracy
+        for refresh in (0, 16)
+    )
+    assert without.reach_pages == with_.reach_pages == 64
+    assert without.shift is not None
+    assert without.shift >= 15  # the pages that the log forgets
+    assert with_.shift is not None
+    assert with_.shift <= 2
+    assert with_.within is not None
+    assert with_.within > 0.98
 
 
 def test_pages_written_while_they_are_hot_are_known_to_be_written(tmp_path: Path) -> None:

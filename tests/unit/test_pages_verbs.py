@@ -125,12 +125,14 @@ def test_overhead_is_what_exceptions_and_entries_cost(skewing: stallscope.Record
     found = stallscope.page_overhead(view, 10.0, exception_cycles=1000, fault_cycles=100)
     assert not found.entry_measured
     for row in found.rows:
-        cycles = row.exceptions * 1000 + row.logged * 10
+        words = -(-(row.entries + 128) // 64)  # of marks, read after every 256 entries
+        cycles = row.exceptions * 1000 + (row.logged + row.refreshed) * 10
+        cycles += row.logged // 256 * words * 4
         assert row.overhead == pytest.approx(cycles / view.instructions)
         assert row.exceptions == row.logged // 128
         assert row.software_overhead == pytest.approx(row.software_faults * 100 / view.instructions)
     (asked,) = [row for row in found.rows if row.entries == 2048]
-    assert asked.overhead == found.overhead
+    assert asked.overhead == pytest.approx(found.overhead, rel=0.01)  # whose TLB is read too
     assert [row.logged for row in found.rows] == sorted(
         (r.logged for r in found.rows), reverse=True
     )

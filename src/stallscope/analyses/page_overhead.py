@@ -2,7 +2,8 @@
 """What tracking page accesses costs: with PATH units of several sizes, and by software alone.
 
 PATH: every exception costs its cycles, and every entry of a log what the LRU stack and its curve
-take to learn it. By software: pages outside an active set are protected, and every reference to one
+take to learn it; so does every hot page that is read from the tables, whose marks are read 64 at a
+time. By software: pages outside an active set are protected, and every reference to one
 is a fault of its own; CLOCK chooses who leaves the set.
 """
 
@@ -18,8 +19,11 @@ from stallscope.errors import StallscopeError
 if TYPE_CHECKING:
     import pyarrow as pa
 
+COUNTS = ("logged", "exceptions", "refreshes", "refreshed")
 EXCEPTION = 1500  # cycles
 PROTECTION_FAULT = 7500  # cycles: 2.5 µs at 3 GHz
+MARKS = 64  # of pages used, in a word
+READ = 4  # cycles of such a word
 LIMIT = 0.06  # overhead that is still small
 
 
@@ -29,6 +33,7 @@ class OverheadRow:
     reach_bytes: int
     logged: int
     exceptions: int
+    refreshed: int  # hot pages read from the tables
     overhead: float  # of PATH, over the time without it
     software_faults: int
     software_overhead: float
@@ -69,30 +74,33 @@ def overhead(
             raise StallscopeError(f"--{word} {value}: nothing takes less than no time")
     kept = view.references_kept()
 
-    def share(exceptions: int, logged: int) -> float:
-        cycles = exceptions * exception_cycles + logged * entry_cycles
+    def share(counts: dict[str, int], entries: int) -> float:
+        words = -(-(entries + view.options.tlb_entries) // MARKS)
+        events = counts["exceptions"] * exception_cycles + counts["refreshes"] * words * READ
+        cycles = events + (counts["logged"] + counts["refreshed"]) * entry_cycles
         return cycles / max(1, view.instructions)
 
-    sums: dict[int, list[int]] = {}
+    sums: dict[int, dict[str, int]] = {}
     for row in view.rows("page_buffer"):
-        counts = sums.setdefault(row["entries"], [0, 0])
-        counts[0] += row["logged"]
-        counts[1] += row["exceptions"]
+        _add(sums.setdefault(row["entries"], dict.fromkeys(COUNTS, 0)), row)
     rows = []
-    for entries, (logged, exceptions) in sorted(sums.items()):
+    for entries, counts in sorted(sums.items()):
         faults = _software_faults(kept, entries)
         rows.append(
             OverheadRow(
                 entries=entries,
                 reach_bytes=entries * view.options.page_size,
-                logged=logged,
-                exceptions=exceptions,
-                overhead=share(exceptions, logged),
+                logged=counts["logged"],
+                exceptions=counts["exceptions"],
+                refreshed=counts["refreshed"],
+                overhead=share(counts, entries),
                 software_faults=faults,
                 software_overhead=faults * fault_cycles / max(1, view.instructions),
             )
         )
-    units = view.rows("page_unit")
+    units = dict.fromkeys(COUNTS, 0)
+    for row in view.rows("page_unit"):
+        _add(units, row)
     return PageOverhead(
         recording=view.recording,
         page_size=view.options.page_size,
@@ -103,10 +111,15 @@ def overhead(
         entry_measured=entry_measured,
         fault_cycles=fault_cycles,
         buffer_entries=view.options.buffer_entries,
-        overhead=share(sum(u["exceptions"] for u in units), sum(u["logged"] for u in units)),
+        overhead=share(units, view.options.buffer_entries),
         enough=next((row.entries for row in rows if row.overhead < LIMIT), None),
         rows=rows,
     )
+
+
+def _add(sums: dict[str, int], row: dict[str, int]) -> None:
+    for name in COUNTS:
+        sums[name] += row[name]
 
 
 def _software_faults(kept: pa.Table, active: int) -> int:

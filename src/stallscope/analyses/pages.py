@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import bisect
 import functools
 import re
 from collections.abc import Mapping, Sequence
@@ -20,7 +21,8 @@ if TYPE_CHECKING:
 
     from stallscope.tracking import PageOptions, Tracked
 
-WRITES, NOT_HOT, LOGGED = 1, 2, 4  # flags of a row of the log
+WRITES, NOT_HOT, LOGGED, REFRESHED = 1, 2, 4, 8  # flags of a row of the log
+NEAR = 0.02  # misses that differ by no more are as good as the same
 IMAGE_SHIFT = 52  # pages of later process images are told apart by the bits above
 WINDOWS = 100  # of a run, when not told how long one is
 LEFT = 0.05  # of the misses that memory can avoid, at the knee
@@ -43,6 +45,8 @@ class PageUnitRow:
     buffer_misses: int
     logged: int
     exceptions: int
+    refreshes: int  # times that hot pages were read from its tables
+    refreshed: int  # pages that were
 
 
 @dataclass(frozen=True)
@@ -84,6 +88,20 @@ class WorkingSet:
 
 
 @dataclass(frozen=True)
+class PathAccuracy:
+    """How near the curve of what PATH logged is to that of every access, from twice the reach of
+    the units' buffers on, and between once and twice that; None where the program has not so many
+    pages. Where a curve falls steeply, misses may differ much at sizes that hardly do: `shift` is
+    the largest number of pages by which the true curve has such misses elsewhere."""
+
+    reach_pages: int
+    within: float | None  # share of the sizes at which misses differ by at most 2%
+    worst: float | None  # difference of misses
+    shift: int | None  # pages, where misses differ by more than 2%
+    worst_nearer: float | None
+
+
+@dataclass(frozen=True)
 class Pages:
     recording: str
     page_size: int
@@ -102,6 +120,7 @@ class Pages:
     processes: list[Process]
     curve: list[CurveRow]
     path_curve: list[CurveRow]  # what the units' logs say
+    path_accuracy: PathAccuracy
     units: list[PageUnitRow]
     threads: list[PageThreadRow]
     objects: list[PageObjectRow]
@@ -207,6 +226,8 @@ def pages(
     kept, logged = with_flag(log, NOT_HOT), with_flag(log, LOGGED)
     curve, exact = _curve(view, kept, thread if view.threads_apart() else None, bool(asked))
     footprint = len(curve)
+    path_curve = lru_curve(logged) if logged.num_rows else []
+    units = _units(view)
     return Pages(
         recording=view.recording,
         page_size=view.options.page_size,
@@ -216,7 +237,7 @@ def pages(
         accesses=view.accesses,
         references=view.references,
         kept=kept.num_rows,
-        logged=logged.num_rows,
+        logged=logged.num_rows - with_flag(logged, REFRESHED).num_rows,
         hot=view.options.hot,
         of=str(asked[0]) if asked else "all",
         exact=exact,
@@ -224,8 +245,9 @@ def pages(
         knee=knee(curve, view.options.hot),
         processes=view.processes(),
         curve=curve,
-        path_curve=lru_curve(logged) if logged.num_rows else [],
-        units=_units(view),
+        path_curve=path_curve,
+        path_accuracy=_accuracy(curve, path_curve, view.options.buffer_entries * len(units)),
+        units=units,
         threads=_threads(view),
         objects=_objects(view),
     )
@@ -348,6 +370,35 @@ def knee(curve: Sequence[CurveRow], hot: int) -> Knee:
     enough = last.misses + LEFT * (first.misses - last.misses)
     found = next(row for row in curve if row.misses <= enough)
     return Knee(found.pages, found.misses)
+
+
+def _accuracy(true: Sequence[CurveRow], found: Sequence[CurveRow], reach: int) -> PathAccuracy:
+    def differs(pages: int) -> float:
+        return abs(misses_at(found, pages, 0) - true[pages - 1].misses) / true[pages - 1].misses
+
+    last = len(true)
+    beyond = [differs(pages) for pages in range(2 * reach, last + 1)] if found else []
+    nearer = [differs(p) for p in range(max(1, reach), min(2 * reach, last + 1))] if found else []
+    far = [2 * reach + i for i, much in enumerate(beyond) if much > NEAR]
+    return PathAccuracy(
+        reach_pages=reach,
+        within=1 - len(far) / len(beyond) if beyond else None,
+        worst=max(beyond) if beyond else None,
+        shift=max((_shift(true, found, pages) for pages in far), default=0) if beyond else None,
+        worst_nearer=max(nearer) if nearer else None,
+    )
+
+
+def _shift(true: Sequence[CurveRow], found: Sequence[CurveRow], pages: int) -> int:
+    """How far from `pages` the true curve comes to the misses found there; it never rises."""
+    misses = misses_at(found, pages, 0)
+    if misses < true[pages - 1].misses:
+        wanted = misses / (1 - NEAR)
+        at = bisect.bisect_left(true, -wanted, lo=pages - 1, key=lambda row: -row.misses)
+        return at + 1 - pages
+    wanted = misses * (1 - NEAR)
+    at = bisect.bisect_right(true, -wanted, hi=pages, key=lambda row: -row.misses)
+    return pages - at
 
 
 def thinned(curve: Sequence[CurveRow], most: int, also: int) -> list[CurveRow]:

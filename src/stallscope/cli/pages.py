@@ -57,6 +57,7 @@ def page_options(function: Callable[..., Any]) -> Callable[..., Any]:
         ("--buffer-ways", int, "N", "Of the page access buffer [4]."),
         ("--filter-entries", int, "N", "Of the LRU filter behind that [64]."),
         ("--log-entries", int, "N", "Of the log, which is read when it is full [128]."),
+        ("--refresh", int, "N", "Read hot pages after so many entries; 0: never [256]."),
     )
     for name, kind, metavar, text in reversed(sizes):
         function = click.option(name, type=kind, metavar=metavar, help=text)(function)

@@ -80,9 +80,21 @@ def _facts(result: Pages, console: Console) -> None:
         f"{amount(result.accesses)} accesses, {amount(result.references)} to another page than "
         f"before, {amount(result.kept)} not to the {result.hot} pages used last, "
         f"{amount(result.logged)} logged by PATH",
+        *_path(result),
         f"misses under LRU, of {how}:",
     ):
         console.print(Text(line))
+
+
+def _path(result: Pages) -> list[str]:
+    found, page = result.path_accuracy, result.page_size
+    if found.within is None or found.worst is None:
+        return []
+    twice = size(2 * found.reach_pages * page)
+    return [
+        f"what PATH logged gives the same misses to 2% at {found.within:.2%} of the sizes from "
+        f"{twice} on" + (f", and within {found.shift:,} pages elsewhere" if found.shift else "")
+    ]
 
 
 def show_replacement(result: PageReplacement, console: Console, limit: int) -> None:
