@@ -20,7 +20,9 @@ __all__ = [
     "Recording",
     "StallscopeError",
     "core_view",
+    "counters",
     "doctor",
+    "events",
     "evictions",
     "functions",
     "import_trace",
@@ -49,6 +51,7 @@ __all__ = [
 
 if TYPE_CHECKING:
     from stallscope.actions.layout import layout
+    from stallscope.analyses.counters import counters
     from stallscope.analyses.doctor import Doctor
     from stallscope.analyses.evictions import evictions
     from stallscope.analyses.info import info
@@ -63,6 +66,7 @@ if TYPE_CHECKING:
     from stallscope.analyses.regions import regions
     from stallscope.analyses.stalls import stalls
     from stallscope.analyses.verify import verify
+    from stallscope.counting import events
     from stallscope.errors import StallscopeError
     from stallscope.measuring import page_overhead
     from stallscope.pipelines import core_view
@@ -79,6 +83,8 @@ _HOMES = {
     "Recording": ("stallscope.recording", "Recording"),
     "StallscopeError": ("stallscope.errors", "StallscopeError"),
     "core_view": ("stallscope.pipelines", "core_view"),
+    "counters": ("stallscope.analyses.counters", "counters"),
+    "events": ("stallscope.counting", "events"),
     "evictions": ("stallscope.analyses.evictions", "evictions"),
     "functions": ("stallscope.analyses.objects", "functions"),
     "import_trace": ("stallscope.record.importing", "import_trace"),

@@ -42,6 +42,8 @@ QUESTIONS: dict[str, dict[str, str]] = {
     },
     "What the processor waits for": {
         "stalls": "cycles per instruction by what the processor waited for, over time",
+        "counters": "many events on few counters, multiplexed, beside the full counts",
+        "events": "what can be counted, and on which counters",
     },
     "Change what it costs": {
         "layout": "where heap blocks should lie so that they evict each other less",

@@ -1,0 +1,331 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Many logical counters on a few physical ones, beside the truth."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from stallscope.analyses import estimators, pmu
+from stallscope.analyses.estimators import Estimate, Seen
+from stallscope.analyses.pmu import FIXED, Group
+from stallscope.errors import StallscopeError
+
+if TYPE_CHECKING:
+    from stallscope.pipelines import CoreView
+
+SLICE = 200_000  # cycles
+RARE_SLICE = 500_000  # of events that are rarer than one in 100 cycles
+RARE = 100
+TRUSTED = 0.15  # half-width of an interval, relative, up to which a count is believed
+SWITCH_CYCLES = 2_000  # 2% of a slice of 100,000 cycles, as the original measured
+SWITCH_LINES = 16
+
+
+@dataclass(frozen=True)
+class CounterRow:
+    event: str
+    group: int | None  # None: it always counts
+    full: int  # in the rounds that were looked at
+    estimate: float
+    low: float  # of the 95% interval
+    high: float
+    error: float | None  # |estimate - full| / full; None where there was nothing
+    kl: float
+    rate: float  # a cycle
+    covered: bool  # the interval has the truth
+    note: str  # what to do where the count cannot be trusted
+
+
+@dataclass(frozen=True)
+class Context:
+    """What a process or thread did, fully counted."""
+
+    process: str
+    thread: int | None  # None: all of them
+    cycles: int
+    instructions: int
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What would be done, before it is."""
+
+    counters: int
+    by: str
+    slice: int  # the shortest; groups of rare events may have longer ones
+    unit: int  # that all slices are multiples of
+    ratio: int  # slices a round
+    units: int  # the same in units
+    round: int  # cycles or instructions
+    groups: list[Group]
+    expected: list[ExpectedError]
+
+    @property
+    def rows(self) -> list[Group]:
+        return self.groups
+
+
+@dataclass(frozen=True)
+class ExpectedError:
+    """Half of the 95% interval, relative, of an event that comes at random."""
+
+    every: int  # cycles
+    rounds: int
+    error: float
+
+
+@dataclass(frozen=True)
+class Counters:
+    recording: str
+    machine: str
+    counters: int
+    by: str  # cycles or instructions: what slices are measured in
+    slice: int
+    ratio: int
+    rounds: int
+    skipped: int  # rounds at the beginning
+    estimator: str
+    seed: int
+    switches: int
+    switch_cycles: int  # that all switches took
+    overhead: float  # of all cycles
+    groups: list[Group]
+    contexts: list[Context]
+    vectors: list[dict[str, float]]  # the logical counters of every round
+    rows: list[CounterRow]
+
+
+def plan(
+    known: Sequence[tuple[str, str, str]],
+    events: Sequence[str],
+    counters: int,
+    *,
+    slice_length: int | None = None,
+    ratio: int | None = None,
+    by: str = "cycles",
+    rates: Mapping[str, float] | None = None,
+) -> Plan:
+    """`rates`: how often each event comes in a cycle, as far as an earlier run tells; rare ones
+    come together, and their slices are longer unless one length or a ratio is given."""
+    chosen = pmu.choose(events, [name for name, _, _ in known])
+    if rates is not None:
+        chosen.sort(key=lambda event: -rates[event])
+    found = pmu.group(pmu.event_rows(known, counters), chosen, counters)
+    length = SLICE if slice_length is None else slice_length
+    if by not in FIXED:
+        raise StallscopeError(f"slices cannot be measured in {by!r}", f"{' or '.join(FIXED)}")
+    if length < 1:
+        raise StallscopeError(f"a slice of {length} {by} is too short", now=f"--slice {SLICE}")
+    slices = _ratio(ratio, len(found), length)
+    spare, more = divmod(slices, max(1, len(found)))
+    varied = rates is not None and slice_length is None and ratio is None
+    unit = math.gcd(SLICE, RARE_SLICE) if varied else length
+    spans = [_span(group, rates or {}, unit) if varied else 1 for group in found]
+    groups = [
+        Group(i, events, spare + (i < more), span)
+        for i, (events, span) in enumerate(zip(found, spans, strict=True))
+    ]
+    units = sum(group.slices * group.span for group in groups) or slices
+    expected = _expected(length, slices)
+    return Plan(counters, by, length, unit, slices, units, units * unit, groups, expected)
+
+
+def _span(group: Mapping[str, int], rates: Mapping[str, float], unit: int) -> int:
+    rare = all(rates[event] * RARE < 1 for event in group)
+    return (RARE_SLICE if rare else SLICE) // unit
+
+
+def _ratio(ratio: int | None, groups: int, length: int) -> int:
+    if ratio is None:
+        return max(1, groups)
+    if ratio < 1:
+        raise StallscopeError(
+            f"a slice of {length:,} is longer than the round",
+            f"a ratio of {ratio} slices a round leaves no room for one",
+            "--ratio 10",
+        )
+    if ratio < groups:
+        raise StallscopeError(
+            f"{groups} groups do not fit into a round of {ratio} slices",
+            "every group counts at least once a round",
+            f"--ratio {groups}, fewer events, or more counters",
+        )
+    return ratio
+
+
+def _expected(length: int, ratio: int) -> list[ExpectedError]:
+    """Of events that come independently: the count of the rest varies as that of what was seen."""
+    return [
+        ExpectedError(
+            every, rounds, 1.96 * math.sqrt((ratio - 1) * every / (rounds * ratio * length))
+        )
+        for every in (10, 100, 1_000, 10_000)
+        for rounds in (10, 300)
+    ]
+
+
+def counters(
+    view: CoreView,
+    events: Sequence[str] = ("all",),
+    *,
+    count: int | None = None,
+    slice_length: int | None = None,
+    ratio: int | None = None,
+    by: str = "cycles",
+    estimator: str = "invariants",
+    seed: int = 1,
+    skip: int = 0,
+) -> Counters:
+    """Runs the core in slices, lets each group see its own, and compares with everything."""
+    from stallscope import _engine
+
+    if estimator not in estimators.NAMES:
+        raise StallscopeError(
+            f"there is no estimator {estimator!r}", f"there is: {', '.join(estimators.NAMES)}"
+        )
+    number = view.machine.core.counters if count is None else count
+    totals = view.runs[0].totals
+    made = plan(
+        _engine.core_events(),
+        events,
+        number,
+        slice_length=slice_length,
+        ratio=ratio,
+        by=by,
+        rates={name: value / max(1, totals["cycles"]) for name, value in totals.items()},
+    )
+    even = made.unit == made.slice  # so that the core itself can switch, and pay for it
+    run = view.but(
+        slice=made.unit,
+        by_instructions=by == "instructions",
+        switch_cycles=SWITCH_CYCLES if even else 0,
+        switch_lines=SWITCH_LINES if even else 0,
+    )
+    units = [counts for one in run.runs for _, counts in one.series("slice")]
+    rounds = len(units) // made.units - skip
+    if rounds < 1:
+        raise StallscopeError(
+            "the run is shorter than one round",
+            f"it has {len(units) * made.unit:,} {by}, a round {made.round:,}",
+            "a smaller --slice",
+        )
+    units = units[skip * made.units : (skip + rounds) * made.units]
+    return _counted(run, made, units, estimator, seed, skip)
+
+
+def _counted(
+    view: CoreView,
+    made: Plan,
+    slices: list[dict[str, int]],
+    estimator: str,
+    seed: int,
+    skip: int,
+) -> Counters:
+    rounds = len(slices) // made.units
+    orders = [group for order in pmu.orders(made.groups, rounds, seed) for group in order]
+    seen = {
+        event: _seen(event, group.group, orders, slices)
+        for group in made.groups
+        for event in group.events
+    }
+    exposures = {name: [float(counts[name]) for counts in slices] for name in FIXED}
+    found = estimators.estimate(estimator, seen, exposures, made.units)
+    truths = {
+        event: _by_round([counts[event] for counts in slices], made.units)
+        for event in (*FIXED, *found)
+    }
+    homes = {event: group.group for group in made.groups for event in group.events}
+    switches = rounds * sum(group.slices for group in made.groups)
+    switched = sum(run.result.switch_cycles for run in view.runs) or switches * SWITCH_CYCLES
+    cycles = sum(run.totals["cycles"] for run in view.runs)
+    return Counters(
+        recording=str(view.recording.path),
+        machine=view.machine_name,
+        counters=made.counters,
+        by=made.by,
+        slice=made.slice,
+        ratio=made.ratio,
+        rounds=rounds,
+        skipped=skip,
+        estimator=estimator,
+        seed=seed,
+        switches=switches,
+        switch_cycles=switched,
+        overhead=switched / max(1, cycles - switched),
+        groups=made.groups,
+        contexts=_contexts(view),
+        vectors=[
+            {name: float(truths[name][i]) for name in FIXED}
+            | {event: one.rounds[i] for event, one in found.items()}
+            for i in range(rounds)
+        ],
+        rows=[_always(name, truths[name], sum(truths["cycles"])) for name in FIXED]
+        + [
+            _row(event, homes[event], one, truths[event], sum(truths["cycles"]))
+            for event, one in found.items()
+        ],
+    )
+
+
+def _seen(event: str, group: int, orders: list[int], slices: list[dict[str, int]]) -> Seen:
+    at = [i for i, one in enumerate(orders) if one == group]
+    return Seen(at, [float(slices[i][event]) for i in at])
+
+
+def _by_round(counts: Sequence[int], ratio: int) -> list[int]:
+    return [sum(counts[i : i + ratio]) for i in range(0, len(counts), ratio)]
+
+
+def _always(event: str, truth: Sequence[int], cycles: int) -> CounterRow:
+    full = sum(truth)
+    rate = full / max(1, cycles)
+    return CounterRow(
+        event, None, full, float(full), float(full), float(full), 0.0, 0.0, rate, True, ""
+    )
+
+
+def _row(event: str, group: int, one: Estimate, truth: Sequence[int], cycles: int) -> CounterRow:
+    full, total, half = sum(truth), one.total(), one.half_width()
+    # What was never seen in so many slices may still have been three times between them.
+    low, high = max(0.0, total - half), total + max(half, 3.0)
+    return CounterRow(
+        event=event,
+        group=group,
+        full=full,
+        estimate=total,
+        low=low,
+        high=high,
+        error=abs(total - full) / full if full else None,
+        kl=estimators.kl(truth, one.rounds),
+        rate=full / max(1, cycles),
+        covered=low <= full <= high,
+        note=trust(total, half),
+    )
+
+
+def trust(total: float, half: float) -> str:
+    """Empty, or how much longer to run: intervals shrink with the root of the time."""
+    if total < 1:
+        return "never seen"
+    wide = half / total
+    if wide <= TRUSTED:
+        return ""
+    return f"±{wide:.0%}: run {math.ceil((wide / TRUSTED) ** 2)} times as long"
+
+
+def _contexts(view: CoreView) -> list[Context]:
+    found = []
+    for run in view.runs:
+        name = run.recording.meta.name
+        totals: dict[str, Any] = run.totals
+        found.append(Context(name, None, totals["cycles"], totals["instructions"]))
+        threads = run.series("thread")
+        if len(threads) > 1:
+            found += [
+                Context(name, thread, counts["cycles"], counts["instructions"])
+                for thread, counts in threads
+            ]
+    return found

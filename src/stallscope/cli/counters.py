@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""stallscope counters"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from stallscope.cli.machine_options import show
+from stallscope.cli.options import (
+    Count,
+    csv_option,
+    json_option,
+    limit_option,
+    recording_argument,
+)
+
+
+@click.command("counters")
+@recording_argument
+@click.option("-e", "--events", multiple=True, metavar="NAMES|all", help="What is counted [all].")
+@click.option("--counters", "count", type=int, metavar="N", help="Physical ones [the machine's].")
+@click.option("--slice", "slice_length", type=Count(), metavar="CYCLES", help="[200,000]")
+@click.option("--ratio", type=int, metavar="N", help="Slices a round [as many as groups].")
+@click.option(
+    "--by",
+    default="cycles",
+    metavar="cycles|instructions",
+    help="What slices are measured in [cycles].",
+)
+@click.option(
+    "--estimator",
+    default="invariants",
+    metavar="invariants|linear|interpolation",
+    help="How counts of slices become counts of rounds [invariants].",
+)
+@click.option("--seed", type=int, default=1, help="Of the order of the groups [1].")
+@click.option("--skip", type=click.IntRange(min=0), default=0, help="Rounds to warm up [0].")
+@click.option("--plan", "only_plan", is_flag=True, help="Show what would be done, and run nothing.")
+@click.option(
+    "--log",
+    type=click.Path(path_type=Path),
+    help="Write each round's vector here, one JSON document a line.",
+)
+@click.option("--machine", metavar="NAME|FILE", help="Simulate this machine [as recorded].")
+@click.option("--process", metavar="PID|all", help="Of this process [all].")
+@click.option("--mode", default="real", metavar="real|single|inorder", help="[real]")
+@json_option
+@csv_option
+@limit_option
+def command(
+    recording: str | None,
+    events: tuple[str, ...],
+    count: int | None,
+    only_plan: bool,
+    log: Path | None,
+    machine: str | None,
+    process: str | None,
+    mode: str,
+    as_json: bool,
+    as_csv: bool,
+    limit: int | None,
+    **options: Any,
+) -> None:
+    """Many events on few counters: multiplexed counts beside the full ones.
+
+    Groups of events that fit on the counters together take turns, in an order that is drawn anew
+    in each round; what each counts is scaled to the round. All is counted fully at the same time,
+    so that the error is known.
+
+    \b
+    stallscope counters prog.stallscope -e loads,from_memory,mispredicts --counters 4
+    stallscope counters -e all --ratio 10 --estimator linear --json
+    stallscope counters -e all --plan
+    """
+    from stallscope import machines
+    from stallscope.analyses.counters import counters, plan
+    from stallscope.counting import known_events, write_log
+    from stallscope.pipelines import core_view
+    from stallscope.views.terminal.counters import show_counters, show_plan
+
+    wanted = events or ("all",)
+    if only_plan:
+        number = count if count is not None else machines.load(machine or "default").core.counters
+        kept = {name: options[name] for name in ("slice_length", "ratio", "by")}
+        result = plan(known_events(), wanted, number, **kept)
+        return show("counters-plan", result, show_plan, as_json, as_csv, limit)
+    view = core_view(recording, machine=machine, process=process, mode=mode)
+    found = counters(view, wanted, count=count, **options)
+    if log is not None:
+        write_log(log, found)
+    return show("counters", found, show_counters, as_json, as_csv, limit)
