@@ -189,13 +189,15 @@ class CoreView:
         self.probe = probe
         self._images = list(images)
         self.left_out: list[Recording] = []
-        self.runs = self._runs(probe)
+        check_probe(probe)
 
-    def _runs(self, probe: CoreProbe) -> list[CoreRun]:
+    @functools.cached_property
+    def runs(self) -> list[CoreRun]:
+        """Made when they are first asked for."""
         found, refused = [], []
         for image in self._images:
             try:
-                found.append(run(image, self.machine, self.machine_name, probe))
+                found.append(run(image, self.machine, self.machine_name, self.probe))
             except results.NoTrace as error:
                 refused.append((image, error))
         if not found:

@@ -186,3 +186,44 @@ def test_a_recording_without_a_trace_gets_its_sentence(
     ran = stallscope("stalls", plain.path)
     assert ran.status == 2
     assert "has no trace to replay" in ran.stderr
+
+
+def test_multiplexed_counts_stand_beside_full_ones(
+    made: Callable[..., Made], stallscope: Callable[..., Ran], tmp_path: Path
+) -> None:
+    recording, log = made("switches", PROGRAMS["switches"][1]), tmp_path / "rounds.jsonl"
+    words = ["-e", "all", "--ratio", "10", "--slice", "20k", "--machine", "ppc970", "--log", log]
+    ran = stallscope("counters", recording.path, "--json", *words)
+    assert ran.status == 0, ran.stderr
+    found = json.loads(ran.stdout)
+    assert found["schema"] == "stallscope.counters/1"
+    assert found["rounds"] >= 30
+    rows = {row["event"]: row for row in found["rows"]}
+    assert len(rows) >= 40
+    for name in ("mispredicts", "branches", "iu_operations", "stall_branch_mispredict"):
+        assert rows[name]["error"] < 0.15, rows[name]
+        assert rows[name]["kl"] < 0.2, rows[name]
+    for row in found["rows"]:
+        assert 0 <= row["low"] <= row["estimate"] <= row["high"]
+    lines = [json.loads(line) for line in log.read_text().splitlines()]
+    assert [line["round"] for line in lines] == list(range(found["rounds"]))
+    assert sum(line["counts"]["mispredicts"] for line in lines) == pytest.approx(
+        rows["mispredicts"]["estimate"], rel=1e-3
+    )
+    # A switch of counters costs cycles: 2,000 of 20,000.
+    assert 0.05 < found["overhead"] < 0.15
+
+
+def test_slices_of_instructions_are_the_same_in_every_mode(
+    made: Callable[..., Made], stallscope: Callable[..., Ran]
+) -> None:
+    recording = made("switches", PROGRAMS["switches"][1])
+    full = []
+    for mode in ("real", "inorder"):
+        words = ("-e", "loads,branches", "--by", "instructions", "--slice", "50k", "--mode", mode)
+        ran = stallscope("counters", recording.path, "--json", *words)
+        assert ran.status == 0, ran.stderr
+        rows = json.loads(ran.stdout)["rows"]
+        full.append({row["event"]: row["full"] for row in rows if row["event"] != "cycles"})
+    for name, count in full[0].items():
+        assert count == pytest.approx(full[1][name], rel=0.01)

@@ -187,7 +187,6 @@ def counters(
             f"there is no estimator {estimator!r}", f"there is: {', '.join(estimators.NAMES)}"
         )
     number = view.machine.core.counters if count is None else count
-    totals = view.runs[0].totals
     made = plan(
         _engine.core_events(),
         events,
@@ -195,7 +194,7 @@ def counters(
         slice_length=slice_length,
         ratio=ratio,
         by=by,
-        rates={name: value / max(1, totals["cycles"]) for name, value in totals.items()},
+        rates=_rates(view) if slice_length is None and ratio is None else None,
     )
     even = made.unit == made.slice  # so that the core itself can switch, and pay for it
     run = view.but(
@@ -214,6 +213,12 @@ def counters(
         )
     units = units[skip * made.units : (skip + rounds) * made.units]
     return _counted(run, made, units, estimator, seed, skip)
+
+
+def _rates(view: CoreView) -> dict[str, float]:
+    """How often each event comes in a cycle, from a run without slices."""
+    totals = view.runs[0].totals
+    return {name: value / max(1, totals["cycles"]) for name, value in totals.items()}
 
 
 def _counted(

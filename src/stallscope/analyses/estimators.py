@@ -167,18 +167,14 @@ def _local(one: Seen, errors: Sequence[float], per_round: int, rounds: int) -> l
     return found
 
 
-def _calibrated(one: Seen, errors: Sequence[float], per_round: int, rounds: int) -> list[float]:
-    """By round: what counted slices had, over what was expected of them. Expecting what is usual
+def _levelled(values: Sequence[float], level: Sequence[float]) -> list[float]:
+    """Rounds with the shape of one estimate and the level of another. Expecting what is usual
     misses bursts; over many rounds that must not add up."""
-    had, expected = [0.0] * rounds, [0.0] * rounds
-    for at, count, error in zip(one.slices, one.counts, errors, strict=True):
-        had[at // per_round] += count
-        expected[at // per_round] += count - error
     found = []
-    for i in range(rounds):
+    for i, value in enumerate(values):
         window = slice(max(0, i - LEVEL), i + LEVEL + 1)
-        below = sum(expected[window])
-        found.append(min(5.0, sum(had[window]) / below) if below > 0 else 1.0)
+        below = sum(values[window])
+        found.append(value * min(5.0, sum(level[window]) / below) if below > 0 else level[i])
     return found
 
 
@@ -187,8 +183,7 @@ def _made(
 ) -> Estimate:
     """From what every slice is expected to have, and how far off that was where it is known."""
     rounds = len(expected) // per_round
-    scales = _calibrated(one, errors, per_round, rounds)
-    values = [value * scales[at // per_round] for at, value in enumerate(expected)]
+    values = list(expected)
     for at, count in zip(one.slices, one.counts, strict=True):
         values[at] = count
     seen = [0] * rounds
@@ -265,7 +260,9 @@ class _Alike:
             while first < len(self._one.slices) and self._one.slices[first] < at:
                 first += 1
             expected.append(self.expect(at, first, reach, width))
-        return _made(self._one, expected, errors, self._per_round)
+        made = _made(self._one, expected, errors, self._per_round)
+        line = _between(self._one, self._cycles, self._per_round)
+        return Estimate(_levelled(made.rounds, line.rounds), line.variances)
 
 
 def _reconcile(

@@ -71,8 +71,8 @@ def command(
     from stallscope.views.terminal.stalls import show_stalls
 
     view = core_view(recording, machine=machine, process=process, mode=mode)
-    _say_what_is_missing(view)
     result = stalls(view, by=by, without=without)
+    _say_what_is_missing(view)
     show("stalls", result, show_stalls, as_json, as_csv, limit, plot)
 
 
