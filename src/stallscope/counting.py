@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -34,12 +35,77 @@ def events(machine: str = "default", counters: int | None = None) -> Events:
     return Events(machine, number, event_rows(known_events(), number))
 
 
-def write_log(path: Path, found: Counters) -> None:
-    """A line for each round, written whole, so that others can follow it."""
+def count_here(
+    command: Sequence[str],
+    events: Sequence[str] = (),
+    *,
+    counters: int = 4,
+    ratio: int | None = None,
+    frequency: float = 500.0,
+    privilege: str = "both",
+    estimator: str = "invariants",
+    seed: int = 1,
+    log: Path | None = None,
+) -> tuple[Counters, int]:
+    """Runs a program and counts the kernel's events in groups that take turns, beside full counts;
+    also its exit status. `log` gets a line for each round while the program runs."""
+    from stallscope.analyses.counters import live, split
+    from stallscope.record import multiplexing
+
+    names = [part for text in events for part in text.split(",") if part and part != "all"]
+    chosen = list(dict.fromkeys(names)) or list(multiplexing.SOFTWARE_EVENTS)
+    for name in chosen:
+        multiplexing.kind_of(name)  # unknown ones are told before anything runs
+    groups, slices = split(chosen, counters, ratio)
+    number = 0
+
+    def on_round(order: list[int], counts: list[dict[str, float]], clock: list[float]) -> None:
+        nonlocal number
+        if log is not None:
+            _append(log, number, _scaled(counts, clock))
+        number += 1
+
+    found = multiplexing.run(
+        command,
+        groups,
+        ratio=slices,
+        frequency=frequency,
+        privilege=privilege,
+        seed=seed,
+        on_round=on_round,
+    )
+    result = live(
+        command,
+        groups,
+        found,
+        counters=counters,
+        ratio=slices,
+        estimator=estimator,
+        seed=seed,
+    )
+    return result, found.status
+
+
+def _scaled(counts: list[dict[str, float]], clock: list[float]) -> dict[str, float]:
+    """A round's vector at once, by linear scaling."""
+    whole, seen, time = sum(clock), dict[str, float](), dict[str, float]()
+    for one, length in zip(counts, clock, strict=True):
+        for name, count in one.items():
+            seen[name] = seen.get(name, 0.0) + count
+            time[name] = time.get(name, 0.0) + length
+    return {name: count * whole / time[name] if time[name] else 0.0 for name, count in seen.items()}
+
+
+def _append(path: Path, number: int, counts: dict[str, float]) -> None:
+    rounded = {name: round(value, 1) for name, value in counts.items()}
     try:
-        with path.open("a", buffering=1) as file:
-            for number, vector in enumerate(found.vectors):
-                rounded = {name: round(value, 1) for name, value in vector.items()}
-                file.write(json.dumps({"round": number, "counts": rounded}) + "\n")
+        with path.open("a") as file:
+            file.write(json.dumps({"round": number, "counts": rounded}) + "\n")
     except OSError as error:
         raise StallscopeError(f"the log {path} cannot be written", error.strerror or "") from error
+
+
+def write_log(path: Path, found: Counters) -> None:
+    """A line for each round, written whole, so that others can follow it."""
+    for number, vector in enumerate(found.vectors):
+        _append(path, number, vector)

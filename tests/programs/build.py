@@ -38,7 +38,7 @@ PROGRAMS: dict[str, Program] = {
             *("fault_address",),
             *("howto_marks", "regions"),
             *("io", "jit", "killed", "longjmp", "mmaps", "signals", "skip", "spawn", "spin"),
-            *("paths", "stall_causes", "two_arrays", "typed", "vfork_exec", "waits"),
+            *("paths", "stall_causes", "steady", "two_arrays", "typed", "vfork_exec", "waits"),
         )
     },
     "allocators": Program(flags=("-fno-builtin",)),

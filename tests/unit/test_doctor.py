@@ -102,7 +102,7 @@ def test_counts_are_of_what_was_done() -> None:
 
 
 def test_an_event_that_cannot_exist_gives_an_errno() -> None:
-    attributes = perf_probe._Attributes(type=0x7FFFFFFF, config=1)
+    attributes = perf_probe.Attributes(type=0x7FFFFFFF, config=1)
     outcome = perf_probe.counted("none", attributes, lambda: None)
     assert not outcome.works
     assert outcome.error in errno.errorcode.values()

@@ -69,6 +69,7 @@ EXPECTED: dict[str, tuple[int, str]] = {
     "paths": (0, "asked=260"),
     "signals": (0, "users=20 deepest=2 own_stack=1 ticks=enough"),
     "skip": (0, f"sum={sum(range(1000)) * (10 + 2 * 20 + 3 * 30) + 4}"),
+    "steady": (0, "done=30"),
     "spawn": (0, "one\ntwo\nfailures=0"),
     "threads200": (0, "threads=200 sum=104755200"),
     "heapfork": (0, "child=0"),

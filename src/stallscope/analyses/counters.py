@@ -15,6 +15,7 @@ from stallscope.errors import StallscopeError
 
 if TYPE_CHECKING:
     from stallscope.pipelines import CoreView
+    from stallscope.record.multiplexing import Slices
 
 SLICE = 200_000  # cycles
 RARE_SLICE = 500_000  # of events that are rarer than one in 100 cycles
@@ -28,14 +29,14 @@ SWITCH_LINES = 16
 class CounterRow:
     event: str
     group: int | None  # None: it always counts
-    full: int  # in the rounds that were looked at
+    full: int | None  # in the rounds that were looked at; None where not all could be counted
     estimate: float
     low: float  # of the 95% interval
     high: float
     error: float | None  # |estimate - full| / full; None where there was nothing
-    kl: float
-    rate: float  # a cycle
-    covered: bool  # the interval has the truth
+    kl: float | None
+    rate: float  # a cycle; of the kernel's events, a nanosecond
+    covered: bool | None  # the interval has the truth
     note: str  # what to do where the count cannot be trusted
 
 
@@ -292,10 +293,13 @@ def _always(event: str, truth: Sequence[int], cycles: int) -> CounterRow:
     )
 
 
-def _row(event: str, group: int, one: Estimate, truth: Sequence[int], cycles: int) -> CounterRow:
-    full, total, half = sum(truth), one.total(), one.half_width()
-    # What was never seen in so many slices may still have been three times between them.
+def _row(
+    event: str, group: int, one: Estimate, truth: Sequence[int] | None, time: int
+) -> CounterRow:
+    total, half = one.total(), one.half_width()
+    # What was never seen may still have happened a few times in between.
     low, high = max(0.0, total - half), total + max(half, 3.0)
+    full = None if truth is None else sum(truth)
     return CounterRow(
         event=event,
         group=group,
@@ -304,9 +308,9 @@ def _row(event: str, group: int, one: Estimate, truth: Sequence[int], cycles: in
         low=low,
         high=high,
         error=abs(total - full) / full if full else None,
-        kl=estimators.kl(truth, one.rounds),
-        rate=full / max(1, cycles),
-        covered=low <= full <= high,
+        kl=None if truth is None else estimators.kl(truth, one.rounds),
+        rate=(total if full is None else full) / max(1, time),
+        covered=None if full is None else low <= full <= high,
         note=trust(total, half),
     )
 
@@ -319,6 +323,81 @@ def trust(total: float, half: float) -> str:
     if wide <= TRUSTED:
         return ""
     return f"±{wide:.0%}: run {math.ceil((wide / TRUSTED) ** 2)} times as long"
+
+
+def live(
+    command: Sequence[str],
+    groups: Sequence[Sequence[str]],
+    slices: Slices,
+    *,
+    counters: int,
+    ratio: int,
+    estimator: str,
+    seed: int,
+) -> Counters:
+    """Of the kernel's events, from what was counted while a program ran."""
+    rounds = len(slices.order) // ratio
+    if rounds < 1:
+        raise StallscopeError(
+            "the program ended before the first round",
+            f"it had {len(slices.order)} slices, a round has {ratio}",
+            "a higher --frequency",
+        )
+    used = rounds * ratio
+    seen = {
+        event: _live_seen(event, number, slices, used)
+        for number, group in enumerate(groups)
+        for event in group
+    }
+    clock = slices.clock[:used]
+    found = estimators.estimate(estimator, seen, {"cycles": clock, "instructions": clock}, ratio)
+    homes = {event: number for number, group in enumerate(groups) for event in group}
+    truths = {
+        event: _by_round([int(full[event]) for full in slices.full[:used]], ratio)
+        if event in slices.full[0]
+        else None
+        for event in found
+    }
+    nanoseconds = sum(clock)
+    length = round(nanoseconds / max(1, used))
+    return Counters(
+        recording=" ".join(command),
+        machine="this machine",
+        counters=counters,
+        by="nanoseconds",
+        slice=length,
+        ratio=ratio,
+        rounds=rounds,
+        skipped=0,
+        estimator=estimator,
+        seed=seed,
+        switches=used,
+        switch_cycles=0,
+        overhead=0.0,
+        groups=[
+            Group(number, dict(zip(group, range(len(group)), strict=True)), ratio // len(groups))
+            for number, group in enumerate(groups)
+        ],
+        contexts=[],
+        vectors=[{event: one.rounds[i] for event, one in found.items()} for i in range(rounds)],
+        rows=[
+            _row(event, homes[event], one, truths[event], round(nanoseconds))
+            for event, one in found.items()
+        ],
+    )
+
+
+def _live_seen(event: str, group: int, slices: Slices, used: int) -> Seen:
+    at = [i for i in range(used) if slices.order[i] == group and slices.counts[i]]
+    return Seen(at, [slices.counts[i][event] for i in at])
+
+
+def split(events: Sequence[str], counters: int, ratio: int | None) -> tuple[list[list[str]], int]:
+    """Groups of the kernel's events, any of which may sit anywhere, and the slices of a round."""
+    if counters < 1:
+        raise StallscopeError(f"{counters} counters cannot count", now="--counters 4")
+    groups = [list(events[i : i + counters]) for i in range(0, len(events), counters)]
+    return groups, _ratio(ratio, len(groups), 1)
 
 
 def _contexts(view: CoreView) -> list[Context]:

@@ -111,7 +111,8 @@ def _linear(one: Seen, cycles: Sequence[float], per_round: int) -> Estimate:
         counted[at // per_round] += count
         over[at // per_round] += cycles[at]
     whole = [sum(cycles[i * per_round : (i + 1) * per_round]) for i in range(rounds)]
-    rates = [c / o if o else 0.0 for c, o in zip(counted, over, strict=True)]
+    usual = sum(counted) / sum(over) if sum(over) else 0.0  # where nothing at all was seen
+    rates = [c / o if o else usual for c, o in zip(counted, over, strict=True)]
     made = [rate * length for rate, length in zip(rates, whole, strict=True)]
     # Between neighbours, half the squared difference is the variance of a slice's rate.
     steps = [(b - a) ** 2 / 2 for a, b in itertools.pairwise(rates)]
@@ -244,6 +245,7 @@ class _Alike:
             far = abs(slices[k] - at) / (self._per_round * reach)
             unlike = (speed[slices[k]] - speed[at]) / scale
             w = math.exp(-far - min(unlike * unlike / 2, 30.0)) + 1e-12
+            w *= self._cycles[slices[k]]
             total += w * rates[k]
             weight += w
         return total / weight * self._cycles[at] if weight else 0.0

@@ -14,12 +14,24 @@ from stallscope.cli.options import (
     csv_option,
     json_option,
     limit_option,
-    recording_argument,
 )
 
 
 @click.command("counters")
-@recording_argument
+@click.argument("words", nargs=-1, metavar="[RECORDING | -- PROGRAM ARGS…]")
+@click.option(
+    "--source",
+    default="simulation",
+    metavar="simulation|perf",
+    help="A recording on a simulated core, or the kernel's events of a program [simulation].",
+)
+@click.option("--frequency", type=float, default=500.0, help="Of perf: switches a second [500].")
+@click.option(
+    "--privilege",
+    default="both",
+    metavar="user|kernel|both",
+    help="Of perf: whose events count [both].",
+)
 @click.option("-e", "--events", multiple=True, metavar="NAMES|all", help="What is counted [all].")
 @click.option("--counters", "count", type=int, metavar="N", help="Physical ones [the machine's].")
 @click.option("--slice", "slice_length", type=Count(), metavar="CYCLES", help="[200,000]")
@@ -51,7 +63,10 @@ from stallscope.cli.options import (
 @csv_option
 @limit_option
 def command(
-    recording: str | None,
+    words: tuple[str, ...],
+    source: str,
+    frequency: float,
+    privilege: str,
     events: tuple[str, ...],
     count: int | None,
     only_plan: bool,
@@ -63,7 +78,7 @@ def command(
     as_csv: bool,
     limit: int | None,
     **options: Any,
-) -> None:
+) -> int | None:
     """Many events on few counters: multiplexed counts beside the full ones.
 
     Groups of events that fit on the counters together take turns, in an order that is drawn anew
@@ -74,6 +89,7 @@ def command(
     stallscope counters prog.stallscope -e loads,from_memory,mispredicts --counters 4
     stallscope counters -e all --ratio 10 --estimator linear --json
     stallscope counters -e all --plan
+    stallscope counters --source perf -e page-faults,sched:sched_switch -- PROGRAM
     """
     from stallscope import machines
     from stallscope.analyses.counters import counters, plan
@@ -81,14 +97,64 @@ def command(
     from stallscope.pipelines import core_view
     from stallscope.views.terminal.counters import show_counters, show_plan
 
+    if source == "perf":
+        return _here(
+            words, events, count, frequency, privilege, log, as_json, as_csv, limit, options
+        )
+    recording = _recording(words, source)
     wanted = events or ("all",)
     if only_plan:
         number = count if count is not None else machines.load(machine or "default").core.counters
         kept = {name: options[name] for name in ("slice_length", "ratio", "by")}
         result = plan(known_events(), wanted, number, **kept)
-        return show("counters-plan", result, show_plan, as_json, as_csv, limit)
+        show("counters-plan", result, show_plan, as_json, as_csv, limit)
+        return None
     view = core_view(recording, machine=machine, process=process, mode=mode)
     found = counters(view, wanted, count=count, **options)
     if log is not None:
         write_log(log, found)
-    return show("counters", found, show_counters, as_json, as_csv, limit)
+    show("counters", found, show_counters, as_json, as_csv, limit)
+    return None
+
+
+def _recording(words: tuple[str, ...], source: str) -> str | None:
+    from stallscope.errors import StallscopeError
+
+    if source != "simulation":
+        raise StallscopeError(f"there is no source {source!r}", "simulation or perf")
+    if len(words) > 1:
+        raise StallscopeError(
+            "one recording is expected", f"there are {len(words)} words", "--source perf -- PROGRAM"
+        )
+    return words[0] if words else None
+
+
+def _here(
+    words: tuple[str, ...],
+    events: tuple[str, ...],
+    count: int | None,
+    frequency: float,
+    privilege: str,
+    log: Path | None,
+    as_json: bool,
+    as_csv: bool,
+    limit: int | None,
+    options: dict[str, Any],
+) -> int:
+    """Counts while the program runs; its exit status is the command's."""
+    from stallscope.counting import count_here
+    from stallscope.views.terminal.counters import show_counters
+
+    result, status = count_here(
+        words,
+        events,
+        counters=4 if count is None else count,
+        ratio=options["ratio"],
+        frequency=frequency,
+        privilege=privilege,
+        estimator=options["estimator"],
+        seed=options["seed"],
+        log=log,
+    )
+    show("counters", result, show_counters, as_json, as_csv, limit)
+    return status if status >= 0 else 128 - status

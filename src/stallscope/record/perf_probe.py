@@ -35,7 +35,7 @@ _DEVICES = Path("/sys/bus/event_source/devices")
 TRACING = (Path("/sys/kernel/tracing"), Path("/sys/kernel/debug/tracing"))
 
 
-class _Attributes(ctypes.Structure):
+class Attributes(ctypes.Structure):
     _fields_ = (
         ("type", ctypes.c_uint32),
         ("size", ctypes.c_uint32),
@@ -74,7 +74,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 @contextlib.contextmanager
-def _opened(attributes: _Attributes) -> Iterator[int]:
+def _opened(attributes: Attributes) -> Iterator[int]:
     """A disabled event on this thread; closed at the end. Raises OSError."""
     attributes.size = ctypes.sizeof(attributes)
     attributes.flags |= _DISABLED
@@ -97,7 +97,7 @@ def _control(fd: int, request: int) -> None:
         raise OSError(number, os.strerror(number))
 
 
-def _count(attributes: _Attributes, work: Callable[[], object]) -> int:
+def _count(attributes: Attributes, work: Callable[[], object]) -> int:
     with _opened(attributes) as fd:
         _control(fd, _IOC_ENABLE)
         work()
@@ -113,7 +113,7 @@ def _attempt(name: str, attempt: Callable[[], Outcome]) -> Outcome:
         return Outcome(name, False, error=errno.errorcode.get(error.errno or 0, str(error.errno)))
 
 
-def counted(name: str, attributes: _Attributes, work: Callable[[], object]) -> Outcome:
+def counted(name: str, attributes: Attributes, work: Callable[[], object]) -> Outcome:
     """Counts with the kernel's part, and when that is not allowed without it."""
 
     def attempt() -> Outcome:
@@ -145,9 +145,9 @@ def _touch_pages() -> None:
 
 def hardware() -> Iterator[Outcome]:
     for name, config in (("cycles", 0), ("instructions", 1), ("cache misses", 3)):
-        yield counted(name, _Attributes(type=HARDWARE, config=config), _busy)
+        yield counted(name, Attributes(type=HARDWARE, config=config), _busy)
     # 0xc0 is "instructions retired" in Intel's and in AMD's processors alike.
-    yield counted("raw events", _Attributes(type=RAW, config=0xC0), _busy)
+    yield counted("raw events", Attributes(type=RAW, config=0xC0), _busy)
 
 
 def software() -> Iterator[Outcome]:
@@ -157,7 +157,7 @@ def software() -> Iterator[Outcome]:
         ("page faults", 2, _touch_pages),
         ("context switches", 3, lambda: time.sleep(0.001)),
     ):
-        yield counted(name, _Attributes(type=SOFTWARE, config=config), work)
+        yield counted(name, Attributes(type=SOFTWARE, config=config), work)
 
 
 def tracepoint() -> Outcome:
@@ -171,7 +171,7 @@ def tracepoint() -> Outcome:
                 continue
             except OSError as error:
                 return Outcome(name, False, f"{folder} cannot be read", _name_of(error))
-            return counted(name, _Attributes(type=TRACEPOINT, config=number), _call_and_sleep)
+            return counted(name, Attributes(type=TRACEPOINT, config=number), _call_and_sleep)
     return Outcome(name, False, "no tracefs is mounted")
 
 
@@ -193,7 +193,7 @@ def uprobe() -> Outcome:
     except (OSError, ValueError):
         return Outcome(name, False, "the kernel has no uprobes")
     path = ctypes.create_string_buffer(os.fsencode(file))
-    attributes = _Attributes(type=kind, config1=ctypes.addressof(path), config2=offset)
+    attributes = Attributes(type=kind, config1=ctypes.addressof(path), config2=offset)
     return counted(name, attributes, _libc.getppid)
 
 
@@ -215,7 +215,7 @@ def watchpoint() -> Outcome:
             watched.value = value
 
     def attempt() -> Outcome:
-        attributes = _Attributes(
+        attributes = Attributes(
             type=BREAKPOINT,
             sample_period=1,
             breakpoint_type=2,  # writes
@@ -235,7 +235,7 @@ def precise_loads() -> Outcome:
     """Opens the processor's own load sampling: mem-loads (Intel) or IBS (AMD)."""
     name = "precise loads"
     for device, event in _load_events():
-        attributes = _Attributes(
+        attributes = Attributes(
             type=int((_DEVICES / device / "type").read_text()),
             config=event.get("config", 0),
             config1=event.get("ldlat", 0),
@@ -263,7 +263,7 @@ def clock_sampling(milliseconds: int = 50) -> Outcome:
     name = "clock sampling"
 
     def attempt() -> Outcome:
-        attributes = _Attributes(
+        attributes = Attributes(
             type=SOFTWARE,
             config=0,
             sample_period=1000,

@@ -38,12 +38,12 @@ def show_counters(result: Counters, console: Console, limit: int) -> None:
     for row in result.rows[: limit or None]:
         rows.add_row(
             row.event,
-            amount(row.full),
+            "" if row.full is None else amount(row.full),
             amount(row.estimate),
             amount(row.low),
             amount(row.high),
             "" if row.error is None else f"{row.error:.1%}",
-            f"{row.kl:.3f}",
+            "" if row.kl is None else f"{row.kl:.3f}",
             row.note,
         )
     console.print(rows)
