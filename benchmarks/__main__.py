@@ -18,7 +18,14 @@ from pathlib import Path
 
 from rich.console import Console
 
-from benchmarks import engine_bench, heaplog_bench, live_bench, pages_bench, replay_bench
+from benchmarks import (
+    engine_bench,
+    heaplog_bench,
+    live_bench,
+    pages_bench,
+    replay_bench,
+    reuse_bench,
+)
 from benchmarks.measure import PREFIXES, STALLSCOPE, BenchmarkError, Measured, measure, timed
 from benchmarks.programs import FOLDER, PROGRAMS
 from benchmarks.report import HELP_SECONDS, Row, rows_of, table
@@ -26,7 +33,7 @@ from stallscope.record import host
 
 NAMES = (
     *(program.name for program in PROGRAMS),
-    *("start", "replay", "engine", "pages", "heaplog", "live"),
+    *("start", "replay", "engine", "pages", "heaplog", "live", "reuse"),
 )
 
 
@@ -104,6 +111,8 @@ def main() -> int:
             rows += heaplog_bench.rows(options.runs, say)
         if "live" in wanted:
             rows += live_bench.rows(options.runs, say)
+        if "reuse" in wanted:
+            rows += reuse_bench.rows(say)
     except BenchmarkError as error:
         say(f"error: {error}")
         return 1

@@ -16,7 +16,9 @@ constexpr unsigned kStepBits = 4;  // sixteen steps from one power of two to the
 class Touches {
  public:
   Touches(const ReuseOptions& options, const stream::CodeTable& code)
-      : shift_(static_cast<unsigned>(std::countr_zero(options.granule))), code_(code) {
+      : shift_(static_cast<unsigned>(std::countr_zero(options.granule))),
+        all_(options.all),
+        code_(code) {
     for (const std::uint64_t granule : options.followed) followed_.try_emplace(granule >> shift_);
   }
 
@@ -24,10 +26,11 @@ class Touches {
     for (std::uint32_t i = 0; i < info.operations; ++i) {
       if (addresses[i] == SS_NO_ADDRESS) continue;
       ++out.accesses;
-      const std::uint32_t size = code_.operations[info.first_operation + i].size;
+      const stream::Operation& operation = code_.operations[info.first_operation + i];
+      const std::uint32_t size = operation.size;
       const std::uint64_t last = (addresses[i] + (size ? size - 1 : 0)) >> shift_;
       for (std::uint64_t granule = addresses[i] >> shift_; granule <= last; ++granule)
-        touch(granule);
+        touch(granule, info.block, operation);
     }
   }
   Status on_record(unsigned, const std::uint64_t*, std::uint32_t) { return status_; }
@@ -45,8 +48,16 @@ class Touches {
  private:
   static constexpr std::size_t kBatch = 1 << 14;
 
-  void touch(std::uint64_t granule) {
+  void touch(std::uint64_t granule, std::uint32_t block, const stream::Operation& operation) {
     const std::uint64_t time = out.touches++;
+    if (all_) count(granule, time);
+    if (!followed_.empty() && followed_.contains(granule)) {
+      const std::size_t at = code_.blocks[block].first_instruction + operation.instruction;
+      out.followed.push_back({granule << shift_, time, code_.instructions[at].address});
+    }
+  }
+
+  void count(std::uint64_t granule, std::uint64_t time) {
     const auto [last, fresh] = last_.try_emplace(granule);
     if (!fresh) {
       const std::size_t index = Reuse::index_of(time - *last);
@@ -54,10 +65,6 @@ class Touches {
       ++out.times[index];
     }
     *last = time;
-    if (!followed_.empty() && followed_.contains(granule)) {
-      out.followed.push_back(granule << shift_);
-      out.followed.push_back(time);
-    }
     batch_.push_back(granule);
     if (batch_.size() >= kBatch) flush();
   }
@@ -68,6 +75,7 @@ class Touches {
   }
 
   unsigned shift_;
+  bool all_;
   const stream::CodeTable& code_;
   FlatMap<std::uint64_t> last_;
   FlatMap<bool> followed_;

@@ -17,6 +17,12 @@ namespace stallscope::session {
 struct ReuseOptions {
   std::uint32_t granule = 8;            // bytes, a power of two
   std::vector<std::uint64_t> followed;  // granules whose every touch is wanted
+  bool all = true;                      // reuse times and the curve of all granules as well
+};
+
+// One touch of a followed granule.
+struct Followed {
+  std::uint64_t granule, time, instruction;
 };
 
 struct Reuse {
@@ -26,10 +32,10 @@ struct Reuse {
 
   std::uint64_t accesses = 0;
   std::uint64_t touches = 0;
-  std::uint64_t granules = 0;           // each was touched a first time
-  std::vector<std::uint64_t> times;     // how often, by index_of
-  std::vector<std::uint64_t> curve;     // touches that miss, with memory for 0, 1, … granules
-  std::vector<std::uint64_t> followed;  // granule and time of each touch, one after the other
+  std::uint64_t granules = 0;        // each was touched a first time
+  std::vector<std::uint64_t> times;  // how often, by index_of
+  std::vector<std::uint64_t> curve;  // touches that miss, with memory for 0, 1, … granules
+  std::vector<Followed> followed;
   bool truncated = false;
 };
 

@@ -149,6 +149,18 @@ bool Watchpoints::is_over(const Watched& watched, std::uint64_t now) {
   return touches >= Watched::kTouches || now >= since + watched.patience;
 }
 
+// By turns, so that what is seldom sampled is known as well; at random among equals.
+Accessed Watchpoints::choose() {
+  std::shuffle(offered_.begin(), offered_.end(), random_);
+  const auto least = std::min_element(offered_.begin(), offered_.end(),
+                                      [this](const Accessed& a, const Accessed& b) {
+                                        return watched_at_[a.ip] < watched_at_[b.ip];
+                                      });
+  const Accessed chosen = *least;
+  offered_.erase(least);
+  return chosen;
+}
+
 void Watchpoints::arm(const Accessed& accessed, std::uint64_t now) {
   const std::uint64_t granule = accessed.address & ~std::uint64_t{bytes_ - 1};
   if (granule >= kUserEnd) return;
@@ -159,7 +171,9 @@ void Watchpoints::arm(const Accessed& accessed, std::uint64_t now) {
   Armed armed{{accessed, granule, bytes_, now, kPatience[which(random_)], {}, 0}, {}};
   bool any = false;
   for (const auto& [thread, ring] : threads_) any |= set(armed, thread);
-  if (any) armed_.push_back(std::move(armed));
+  if (!any) return;
+  ++watched_at_[accessed.ip];
+  armed_.push_back(std::move(armed));
 }
 
 void Watchpoints::poll(std::uint64_t now, std::vector<Watched>& over) {
@@ -174,13 +188,7 @@ void Watchpoints::poll(std::uint64_t now, std::vector<Watched>& over) {
   });
   follow_threads();
   const std::size_t most = kRegisters * kWord / bytes_;
-  while (armed_.size() < most && !offered_.empty()) {
-    const std::size_t chosen =
-        std::uniform_int_distribution<std::size_t>(0, offered_.size() - 1)(random_);
-    std::swap(offered_[chosen], offered_.back());
-    arm(offered_.back(), now);
-    offered_.pop_back();
-  }
+  while (armed_.size() < most && !offered_.empty()) arm(choose(), now);
   offered_.clear();
 }
 

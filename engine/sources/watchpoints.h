@@ -59,7 +59,8 @@ class Watchpoints {
 
   Watchpoints(pid_t process, const WatchOptions& options);
 
-  // Of the accesses that came since the last poll, some are watched from the next on.
+  // Of the accesses that came since the last poll, some are watched from the next on: those of
+  // instructions that were watched least.
   void offer(const Accessed& accessed) { offered_.push_back(accessed); }
   // What is over by now, then new watches where there is room.
   void poll(std::uint64_t now, std::vector<Watched>& over);
@@ -82,6 +83,7 @@ class Watchpoints {
   bool set(Armed& armed, pid_t thread);
   void take_touches();
   static bool is_over(const Watched& watched, std::uint64_t now);
+  Accessed choose();
   void arm(const Accessed& accessed, std::uint64_t now);
 
   pid_t process_;
@@ -90,6 +92,7 @@ class Watchpoints {
   std::map<pid_t, Thread> threads_;
   std::vector<Armed> armed_;
   std::vector<Accessed> offered_;
+  std::map<std::uint64_t, std::uint64_t> watched_at_;  // watches, by where the sample stood
   std::uint64_t refused_ = 0;
 };
 

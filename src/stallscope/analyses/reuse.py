@@ -105,7 +105,7 @@ class Counts:
         touches: dict[Code, float] = collections.defaultdict(float)
         whole = 0.0
         for image in images:
-            code = _code_of(image)
+            code = code_of(image)
             for row in image.table("operation").to_pylist():
                 # An access that is not aligned to granules touches one more now and then.
                 per = max(1, math.ceil(row["size"] / granule))
@@ -120,7 +120,8 @@ class Counts:
         return Counts(touches, whole)
 
 
-def _code_of(image: Recorded) -> dict[int, Code]:
+def code_of(image: Recorded) -> dict[int, Code]:
+    """Where each operation of an image is in its file."""
     modules = {row["module"]: row for row in image.table("module").to_pylist()}
     block_module = {
         row["block"]: row["module"]
@@ -140,14 +141,15 @@ class _Seen:
 
     watches: list[dict[str, Any]]
     reuses: list[dict[str, Any]]
+    waits: dict[Code, float]  # samples that waited there
     cost: int
 
 
 def _seen(images: Sequence[Recorded], depth: int, wrappers: Sequence[str]) -> _Seen:
-    seen = _Seen([], [], 0)
+    seen = _Seen([], [], collections.defaultdict(float), 0)
     for image in images:
         names = object_names(image, depth, wrappers)
-        code = _code_of(image)
+        code = code_of(image)
         threads = {row["thread"]: row["name"] for row in image.table("thread").to_pylist()}
         several = len(set(threads.values())) < len(threads)
         called = {
@@ -155,6 +157,9 @@ def _seen(images: Sequence[Recorded], depth: int, wrappers: Sequence[str]) -> _S
             for number, name in threads.items()
         }
         seen.cost = max(seen.cost, image.meta.options.get("touch_cost_ns", 0))
+        for row in image.table("live_sample").select(["operation", "address"]).to_pylist():
+            if row["address"] is not None and row["operation"] in code:
+                seen.waits[code[row["operation"]]] += 1
         first = len(seen.watches)
         end = (image.meta.seconds or 0) * 1e9
         for row in image.table("watch").to_pylist():
@@ -231,12 +236,8 @@ def watched_reuse(
     processor time) make a miss curve of it; the first brings the second with it."""
     seen = _seen(images, depth, wrappers)
     _weigh(seen)
-    waits: dict[Code, float] = collections.defaultdict(float)
-    for watch in seen.watches:
-        if watch["code"]:
-            waits[watch["code"]] += 1
-    known = {r["code"] for r in seen.reuses if r["code"]} | set(waits)
-    waiting = _mixed(seen, waits)
+    known = {row["code"] for row in (*seen.reuses, *seen.watches) if row["code"]}
+    waiting = _mixed(seen, {code: seen.waits[code] for code in known})
     counted = counts and {code: counts.touches.get(code, 0.0) for code in known}
     every = _mixed(seen, counted) if counted else waiting
     covered = math.fsum(counted.values()) / counts.whole if counts and counted else None
