@@ -22,7 +22,7 @@ from stallscope.recording import STREAM, Recording
 from stallscope.reusing import reuse
 
 GRANULE = 8
-ROUNDS = 12_000_000
+ROUNDS = 24_000_000
 SMALLEST = 1 << 15  # bytes of a cache: a smaller one forgets sooner than can be told
 TIMES_WITHIN, CURVE_WITHIN = 10.0, 10.0
 # Long enough for some hundred watches, short enough for a trace.

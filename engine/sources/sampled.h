@@ -138,6 +138,7 @@ class SampledImage {
   void place_stack(std::uint32_t thread, std::uint64_t pointer);
   std::uint32_t spot_at(std::uint64_t ip);
   std::uint32_t touched_from(std::uint64_t ip);
+  std::uint32_t toucher(std::uint32_t tid, std::uint64_t time);
   Spot make_spot(std::uint64_t ip, unsigned skid);
   void find_waiting(const Sample& sample, Row& row);
   void take_given(const Sample& sample, Row& row);

@@ -18,13 +18,19 @@ std::uint32_t SampledImage::touched_from(std::uint64_t ip) {
   return found->second;
 }
 
+// What a watch saw may be told after the thread has ended.
+std::uint32_t SampledImage::toucher(std::uint32_t tid, std::uint64_t time) {
+  const auto known = last_numbers_.find(tid);
+  return known == last_numbers_.end() ? thread_of(tid, time) : known->second;
+}
+
 void SampledImage::watched(Watched watched) {
   WatchRow row;
   row.bucket = bucket_of(watched.sampled.address);
   const Accessed& sampled = watched.sampled;
-  row.touchers.push_back({thread_of(sampled.tid, sampled.time), spot_at(sampled.ip)});
+  row.touchers.push_back({toucher(sampled.tid, sampled.time), spot_at(sampled.ip)});
   for (const Touch& touch : watched.touches)
-    row.touchers.push_back({thread_of(touch.tid, touch.time), touched_from(touch.ip)});
+    row.touchers.push_back({toucher(touch.tid, touch.time), touched_from(touch.ip)});
   row.watched = std::move(watched);
   watches_.push_back(std::move(row));
 }

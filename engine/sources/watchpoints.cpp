@@ -27,7 +27,7 @@ constexpr std::uint64_t kMillisecond = 1'000'000;
 // registers to themselves.
 constexpr std::array<std::uint64_t, 4> kPatience = {100 * kMillisecond, 500 * kMillisecond,
                                                     2'000 * kMillisecond, 10'000 * kMillisecond};
-constexpr std::array<double, 4> kDrawn = {10, 4.5, 2.2, 1};
+constexpr std::array<double, 4> kDrawn = {5, 3, 2, 1};
 
 // A record of a breakpoint: what `attributes_at` asks for, in the kernel's order.
 struct TouchRecord {

@@ -91,7 +91,7 @@ def _exact(
             now="--process NUMBER; stallscope info lists them",
         )
     stream = images[0].path / STREAM
-    if not stream.exists():
+    if not images[0].meta.trace:
         raise StallscopeError(
             f"{opened.path.name} has no trace", now="stallscope record --trace -- PROGRAM"
         )

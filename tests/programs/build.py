@@ -39,6 +39,7 @@ PROGRAMS: dict[str, Program] = {
             *("howto_marks", "regions"),
             *("io", "jit", "killed", "longjmp", "mmaps", "signals", "skip", "spawn", "spin"),
             *("paths", "stall_causes", "steady", "two_arrays", "typed", "vfork_exec", "waits"),
+            *("reuses",),
         )
     },
     "allocators": Program(flags=("-fno-builtin",)),
@@ -58,6 +59,7 @@ PROGRAMS: dict[str, Program] = {
     ),
     "dlopen": Program(libraries=("-ldl", "-Wl,-rpath,$ORIGIN")),
     "frames": Program(libraries=("-pthread",)),
+    "sharers": Program(flags=("-O2",), libraries=("-pthread",)),
     **{
         f"heaplog{kind}": Program("heaplog.c", ("-fno-builtin",), ("-pthread", *libraries))
         for kind, libraries in _ALLOCATORS.items()

@@ -79,7 +79,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Lines:
-    """Lines over a common axis: from zero, both ways."""
+    """Lines over a common axis: from zero, both ways, unless its ratios are what counts."""
 
     x_axis: str
     x_unit: str  # "bytes", else a noun
@@ -87,6 +87,7 @@ class Lines:
     y_unit: str  # "%", "bytes", else a noun
     lines: tuple[Line, ...]
     marks: tuple[tuple[float, str], ...] = ()  # places on the x axis that have a name
+    doubling: bool = False  # the x axis: each power of two is as far from the next
     title: str = ""  # where a picture has several charts
     facts: str = ""
 

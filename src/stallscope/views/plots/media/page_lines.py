@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from html import escape
 
 from stallscope.views.plots.media import palette
-from stallscope.views.plots.media.scale import Scale, scale_to
+from stallscope.views.plots.media.scale import Scale, scales
 from stallscope.views.plots.picture import Lines
 
 WIDTH, HEIGHT = 1000, 400
@@ -15,9 +15,7 @@ LEFT, TOP, RIGHT, BOTTOM = 84, 30, 980, 350
 
 
 def lines(chart: Lines) -> Iterator[str]:
-    points = [point for line in chart.lines for point in line.points]
-    across = scale_to(max((x for x, _ in points), default=0), chart.x_unit)
-    up = scale_to(max((y for _, y in points), default=0), chart.y_unit)
+    across, up = scales(chart)
     colours = palette.colours(line.name for line in chart.lines)
     yield '<ul class="legend" aria-label="what the colours mean">'
     for name, colour in colours.items():

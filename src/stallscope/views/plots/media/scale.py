@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from stallscope.views.plots.picture import Bars, Panel
+from stallscope.views.plots.picture import Bars, Lines, Panel
 from stallscope.views.terminal.text import amount, size
 
 
@@ -15,6 +15,7 @@ class Scale:
     end: float
     ticks: tuple[float, ...]
     unit: str
+    begin: float = 0.0  # more than that: equal ratios are equally long
 
     def text(self, tick: float) -> str:
         if self.unit == "bytes":
@@ -25,6 +26,9 @@ class Scale:
 
     def part(self, value: float) -> float:
         """Of the axis' length."""
+        if self.begin:
+            value = max(value, self.begin)
+            return min(math.log(value / self.begin) / math.log(self.end / self.begin), 1.0)
         return min(max(value / self.end, 0.0), 1.0)
 
 
@@ -47,6 +51,26 @@ def scale_to(longest: float, unit: str) -> Scale:
     count = math.ceil(longest / step - 1e-9)
     ticks = tuple(round(i * step, 12) for i in range(count + 1))
     return Scale(ticks[-1], ticks, unit)
+
+
+def scales(chart: Lines) -> tuple[Scale, Scale]:
+    """Across and up."""
+    points = [point for line in chart.lines for point in line.points]
+    longest = max((x for x, _ in points), default=0.0)
+    up = scale_to(max((y for _, y in points), default=0.0), chart.y_unit)
+    if not chart.doubling:
+        return scale_to(longest, chart.x_unit), up
+    return _doubling(min((x for x, _ in points), default=1.0), longest, chart.x_unit), up
+
+
+def _doubling(shortest: float, longest: float, unit: str) -> Scale:
+    """From one power of two to another, with a tick at some of them."""
+    first = math.floor(math.log2(max(shortest, 1.0)))
+    last = max(first + 1, math.ceil(math.log2(max(longest, 1.0))))
+    step = math.ceil((last - first) / 12)
+    return Scale(
+        2.0**last, tuple(2.0**p for p in range(first, last + 1, step)), unit, begin=2.0**first
+    )
 
 
 def _length(panel: Panel, values: tuple[float, ...]) -> float:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from stallscope.views.plots.media import palette
-from stallscope.views.plots.media.scale import scale_to
+from stallscope.views.plots.media.scale import scales
 
 if TYPE_CHECKING:
     from stallscope.views.plots.picture import Lines
@@ -23,9 +23,7 @@ def lines(
     """`place`: the left edge and the width, in pixels."""
     edge, room = place
     left, width, top = edge + LEFT, room - LEFT - 30, sheet.y + 60
-    points = [point for line in chart.lines for point in line.points]
-    across = scale_to(max((x for x, _ in points), default=0), chart.x_unit)
-    up = scale_to(max((y for _, y in points), default=0), chart.y_unit)
+    across, up = scales(chart)
     sheet.text(edge, top - 18, f"{chart.y_axis} [{chart.y_unit}]", weight="bold")
     axes = sheet.axes(left, top, width, PLOT)
     for tick in up.ticks:
