@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import statistics
 import subprocess
@@ -18,8 +19,9 @@ from conftest import STALLSCOPE, Made, Recorder, run
 from stallscope.errors import StallscopeError
 
 Build = Callable[..., Path]
-ROUNDS = 3_000_000
+ROUNDS = 8_000_000
 CIRCLE = 1 << 18  # cells of reuses.c, each read once in so many rounds
+TABLES = {1 << 14: 4, 1 << 17: 2, 1 << 20: 1}  # cells, and how many are read at random in a round
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +34,7 @@ def watched(shared_record: Recorder, program: Build) -> Made:
 
 @pytest.fixture(scope="module")
 def counted(shared_record: Recorder, program: Build) -> Made:
-    return shared_record(program("reuses"), ROUNDS, options=["--machine", "none", "--trace"])
+    return shared_record(program("reuses"), ROUNDS, options=["--machine", "none"])
 
 
 def functions_of(made: Made) -> dict[int | None, str]:
@@ -45,7 +47,7 @@ def test_reuse_times_are_those_of_the_loop(watched: Made) -> None:
     circle = {w["watch"] for w in watched.rows("watch") if names[w["bucket"]] == "circle"}
     cost = watched.images()[0].meta.options["touch_cost_ns"]
     times = [r["ran"] - cost for r in watched.rows("reuse") if r["watch"] in circle and r["ran"]]
-    assert len(times) >= 5
+    assert len(times) >= 3
     expected = watched.images()[0].meta.cpu_seconds * 1e9 * CIRCLE / ROUNDS
     assert statistics.median(times) == pytest.approx(expected, rel=0.35)
 
@@ -64,24 +66,37 @@ def test_who_touches_is_known(watched: Made) -> None:
         assert row["waited"] is None or row["waited"] >= 0
 
 
+def exact_misses(size: int) -> float:
+    """Of an LRU cache: what it holds was read in the last so many rounds."""
+
+    def cells(rounds: float) -> float:
+        found = sum(n * -math.expm1(-reads * rounds / n) for n, reads in TABLES.items())
+        return found + min(CIRCLE, rounds)
+
+    low, high = 0.0, 1e9
+    for _ in range(80):
+        middle = (low + high) / 2
+        low, high = (middle, high) if cells(middle) < size / 8 else (low, middle)
+    missed = sum(reads * math.exp(-reads * low / n) for n, reads in TABLES.items())
+    return (missed + (low < CIRCLE)) / (sum(TABLES.values()) + 1)
+
+
 def test_the_curve_is_near_the_exact_one(watched: Made, counted: Made) -> None:
     estimated = stallscope.reuse(watched.path, counts=counted.path)
-    exact = {row.bytes: row.misses for row in stallscope.reuse(counted.path).curve}
+    exact = {row.bytes: exact_misses(row.bytes) for row in estimated.curve}
     assert estimated.covered is not None
     assert estimated.covered > 0.8
     shares = [row.misses for row in estimated.curve]
     assert shares == sorted(shares, reverse=True)
     off = [
-        abs((row.of_all or 0) - exact[row.bytes])
-        for row in estimated.curve
-        if row.bytes in exact and row.bytes >= 1 << 15
+        abs((row.of_all or 0) - exact[row.bytes]) for row in estimated.curve if row.bytes >= 1 << 15
     ]
     assert len(off) > 10
     assert statistics.mean(off) < 0.15
     plain = [
         abs((row.waiting or 0) - exact[row.bytes])
         for row in estimated.curve
-        if row.bytes in exact and row.bytes >= 1 << 15
+        if row.bytes >= 1 << 15
     ]
     assert statistics.mean(off) < statistics.mean(plain)  # what is waited for is no fair sample
 
@@ -158,7 +173,6 @@ def test_wrong_questions_get_a_sentence(
     said = refused("reuse", watched.path, "--counts", other.path)
     assert "another program" in said
     assert "was watched by 8 bytes" in refused("reuse", watched.path, "--granule", 64)
-    assert "holds every access" in refused("reuse", counted.path, "--per-second", "1e9")
     assert "has no trace" in refused("reuse", other.path, "--process", other.images()[0].meta.pid)
     said = refused("record", "--watch", "--", "true")
     assert "--watch is not for --source valgrind" in said
