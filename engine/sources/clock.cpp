@@ -55,20 +55,20 @@ Layout layout_of(const perf_event_attr& a) {
 
 bool is_refusal(int error) { return error == EACCES || error == EPERM; }
 
-std::string paranoid() {
+std::string first_line(const std::string& file) {
   std::string text;
-  std::getline(std::ifstream("/proc/sys/kernel/perf_event_paranoid"), text);
+  std::getline(std::ifstream(file), text);
   return text;
 }
 
 }  // namespace
 
-Error explain(int error, pid_t process) {
+Error explain(int error, pid_t process, const std::string& setting) {
   const std::string who = "process " + std::to_string(process);
   if (error == ESRCH)
     return {"there is no " + who, "it may have ended meanwhile", "ps, and give the number of one"};
   if (is_refusal(error)) {
-    const std::string level = paranoid();
+    const std::string level = first_line(setting);
     if (number_in(level) > 2)
       return {"the kernel lets nobody sample " + who,
               "kernel.perf_event_paranoid is " + level + ", and 2 or less is needed",

@@ -56,7 +56,8 @@ class Clock {
   std::set<pid_t> threads_;
 };
 
-// What this kernel's answer means, to a person.
-Error explain(int error, pid_t process);
+// What this kernel's answer means, to a person. `setting` is its file of perf_event_paranoid.
+Error explain(int error, pid_t process,
+              const std::string& setting = "/proc/sys/kernel/perf_event_paranoid");
 
 }  // namespace stallscope::sources

@@ -39,7 +39,7 @@ PROGRAMS: dict[str, Program] = {
             *("howto_marks", "regions"),
             *("io", "jit", "killed", "longjmp", "mmaps", "signals", "skip", "spawn", "spin"),
             *("paths", "stall_causes", "steady", "two_arrays", "typed", "vfork_exec", "waits"),
-            *("reuses",),
+            *("no_perf", "reuses"),
         )
     },
     "allocators": Program(flags=("-fno-builtin",)),

@@ -125,6 +125,20 @@ def test_threads_that_touch_the_same_are_told(record: Recorder, program: Build) 
     assert not {name for name, *_ in pairs} & {"left_cells", "right_cells"}
 
 
+def test_top_shows_them_live(program: Build) -> None:
+    target = subprocess.Popen([program("sharers"), "60000"], stdout=subprocess.PIPE)
+    try:
+        words = ["top", "-p", str(target.pid), "--watch", "--duration", "2", "--rate", "2000"]
+        document = json.loads(run(STALLSCOPE, *words, "--json").stdout)
+        assert target.poll() is None
+    finally:
+        target.kill()
+        target.wait()
+    names = {(row["object"], row["thread"], row["other"]) for row in document["reuse"]["pairs"]}
+    assert ("shared_cells", "left", "right") in names
+    assert document["rows"]
+
+
 def test_wider_granules_take_all_breakpoints(record: Recorder, program: Build) -> None:
     options = ["--rate", 2000, "--watch", "32"]
     made = record(program("reuses"), 1_000_000, options=options, source="clock")

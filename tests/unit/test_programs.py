@@ -81,7 +81,7 @@ EXPECTED: dict[str, tuple[int, str]] = {
 # These take input or print what depends on it; each has a test of its own below.
 APART = {
     *("avx512", "environment", "exit_code", "heapmap", "heapmap_cxx", "io"),
-    *("many_blocks", "marks", "reuses", "sharers", "spin", "stall_causes", "waits"),
+    *("many_blocks", "marks", "no_perf", "reuses", "sharers", "spin", "stall_causes", "waits"),
     # They say where their blocks are, which differs from run to run; test_heap_log.py looks there.
     *(f"heaplog{kind}{with_}" for kind in ("", "_cxx") for with_ in ("", "_jemalloc", "_tcmalloc")),
 }

@@ -15,6 +15,7 @@ from stallscope.errors import StallscopeError
 
 if TYPE_CHECKING:
     from stallscope.analyses.live import LiveView
+    from stallscope.analyses.reuse import Reuse
     from stallscope.record.clock import Watch
     from stallscope.views.terminal.top import Answers
 
@@ -58,6 +59,11 @@ if TYPE_CHECKING:
     metavar="SECONDS",
     help="Without a screen: look this long, then print what there is [5].",
 )
+@click.option(
+    "--watch",
+    is_flag=True,
+    help="Put sampled addresses under breakpoints until they are touched again (key r).",
+)
 @click.option("--no-children", is_flag=True, help="Do not follow processes that it starts.")
 @json_option
 @limit_option
@@ -67,6 +73,7 @@ def command(
     window: float,
     interval: float,
     duration: float | None,
+    watch: bool,
     no_children: bool,
     as_json: bool,
     limit: int | None,
@@ -75,11 +82,12 @@ def command(
 
     Where standard output is no terminal, or with --duration or --json, one picture is printed at
     the end."""
-    from stallscope.record.clock import watch
+    from stallscope.record import clock
 
     if interval <= 0 or window < 0 or (duration is not None and duration <= 0):
         raise StallscopeError("--interval, --window and --duration are seconds, more than 0")
-    with watch(pid, rate=rate, children=not no_children) as watched:
+    granule = clock.WATCHED[0] if watch else 0
+    with clock.watch(pid, rate=rate, children=not no_children, reuse=granule) as watched:
         if duration is None and not as_json and sys.stdin.isatty() and sys.stdout.isatty():
             _screen(watched, pid, window, interval)
         else:
@@ -97,12 +105,22 @@ def _view(watched: Watch, window: float) -> LiveView:
     return LiveView(images[0], images, since=since)
 
 
+def _reuse(view: LiveView) -> Reuse | None:
+    """Of all that was watched since the start: there is too little of it to leave some out."""
+    from stallscope.analyses.reuse import watched_reuse
+
+    return watched_reuse(view.images) if view.recording.meta.options.get("watch") else None
+
+
 def _answers(view: LiveView) -> Answers:
     from stallscope.analyses.live import live_objects, live_places
     from stallscope.views.terminal.top import Answers
 
     return Answers(
-        live_objects(view), live_places(view, by_line=True), live_places(view, by_line=False)
+        live_objects(view),
+        live_places(view, by_line=True),
+        live_places(view, by_line=False),
+        _reuse(view),
     )
 
 
@@ -132,5 +150,34 @@ def _once(watched: Watch, duration: float, as_json: bool, limit: int | None) -> 
             time.sleep(min(0.05, max(0, end - time.monotonic())))
     except KeyboardInterrupt:
         pass
-    result: Any = live_objects(_view(watched, 0))
+    view = _view(watched, 0)
+    reuse, result = _reuse(view), live_objects(view)
+    if as_json and reuse is not None:
+        _print_both(result, reuse, limit)
+        return
     show("top", result, show_objects, as_json, False, limit)
+    if reuse is not None:
+        _show_reuse(reuse, limit)
+
+
+def _print_both(result: Any, reuse: Reuse, limit: int | None) -> None:
+    import msgspec
+
+    from stallscope.views import document
+
+    body = msgspec.to_builtins(result)
+    more = {"rows": body["rows"][: limit or None], "reuse": msgspec.to_builtins(reuse)}
+    document.print_json("top", body | more)
+
+
+def _show_reuse(reuse: Reuse, limit: int | None) -> None:
+    from rich.console import Console
+
+    from stallscope.views.terminal.reuse import show_reuse
+
+    console = Console(highlight=False)
+    console.print()
+    if reuse.watches:
+        show_reuse(reuse, console, 20 if limit is None else limit)
+    else:
+        console.print("nothing was watched: no sample waited at an address that is known")

@@ -18,14 +18,17 @@ from rich.live import Live
 from rich.text import Text
 
 from stallscope.views.terminal import live as tables
+from stallscope.views.terminal.reuse import objects_table, pairs_table
 from stallscope.views.terminal.text import clean
 
 if TYPE_CHECKING:
     from stallscope.analyses.live import LiveObjects, LivePlaces
+    from stallscope.analyses.reuse import Reuse
 
 KEYS = "o objects · l lines · f functions · t threads · s sort · space · w write · q"
+KEYS_WATCHING = "o objects · l lines · f functions · t threads · r reuse · s sort · w write · q"
 SORTS = {"waiting": "share", "time": "time_share", "name": ""}
-VIEWS = {"o": "objects", "l": "lines", "f": "functions", "t": "threads"}
+VIEWS = {"o": "objects", "l": "lines", "f": "functions", "t": "threads", "r": "reuse"}
 LINES_AROUND = 8  # headline, keys, words and empty lines
 
 
@@ -46,6 +49,7 @@ class Answers:
     objects: LiveObjects
     lines: LivePlaces
     functions: LivePlaces
+    reuse: Reuse | None = None  # None: nothing is watched
 
 
 def press(shown: Shown, key: str) -> Shown:
@@ -63,20 +67,23 @@ def press(shown: Shown, key: str) -> Shown:
 def picture(title: str, answers: Answers, shown: Shown, height: int) -> RenderableType:
     rows = max(3, height - LINES_AROUND)
     state = "  [frozen]" if shown.frozen else ""
-    order = "" if shown.view in ("threads", "objects") else f", by {shown.sort}"
+    order = f", by {shown.sort}" if shown.view in ("lines", "functions") else ""
+    keys = KEYS if answers.reuse is None else KEYS_WATCHING
     return Group(
         Text(f"{clean(title)}: {shown.view}{order}{state}", style="bold", no_wrap=True),
         tables.headline(answers.objects),
         Text(),
         _table(answers, shown, rows),
         tables.footline(answers.objects),
-        Text(clean(shown.words) or KEYS, style="dim"),
+        Text(clean(shown.words) or keys, style="dim"),
     )
 
 
 def _table(answers: Answers, shown: Shown, rows: int) -> RenderableType:
     if shown.view == "objects":
         return tables.objects_table(answers.objects, rows)
+    if shown.view == "reuse":
+        return _reuse(answers.reuse, rows)
     if shown.view == "threads":
         return tables.threads_table(answers.objects.threads, rows)
     places = answers.lines if shown.view == "lines" else answers.functions
@@ -87,6 +94,17 @@ def _table(answers: Answers, shown: Shown, rows: int) -> RenderableType:
         else sorted(places.rows, key=lambda row: -float(getattr(row, field)))
     )
     return tables.places_table(replace(places, rows=ordered), rows)
+
+
+def _reuse(reuse: Reuse | None, rows: int) -> RenderableType:
+    """Objects, and below them the threads that touch the same."""
+    if reuse is None:
+        return Text("start with --watch to see how soon data is touched again")
+    pairs = min(len(reuse.pairs), rows // 3)
+    parts: list[RenderableType] = [objects_table(reuse, max(1, rows - pairs - 3))]
+    if pairs:
+        parts += [Text(), pairs_table(reuse, pairs)]
+    return Group(*parts)
 
 
 @contextlib.contextmanager
