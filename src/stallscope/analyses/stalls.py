@@ -73,6 +73,11 @@ class TimeRow:
     completion: int
     causes: dict[str, int]  # cycles
 
+    def cpi(self) -> tuple[float, ...]:
+        """Completion first, then the causes in the order in which they are shown."""
+        parts = (self.completion, *self.causes.values())
+        return tuple(_ratio(part, self.instructions) for part in parts)
+
 
 @dataclass(frozen=True)
 class StallRow:
@@ -119,6 +124,21 @@ class Stalls:
     phases: list[Phase]
     without: list[Gain]
     rows: list[Any]  # StallRow, or CauseRow when by cause
+
+    def over_time(self, most: int) -> list[TimeRow]:
+        """The timeline in at most so many rows, neighbours added up."""
+        size = max(1, -(-len(self.timeline) // most))
+        groups = [self.timeline[i : i + size] for i in range(0, len(self.timeline), size)]
+        return [
+            TimeRow(
+                start=group[0].start,
+                cycles=sum(row.cycles for row in group),
+                instructions=sum(row.instructions for row in group),
+                completion=sum(row.completion for row in group),
+                causes={cause: sum(row.causes[cause] for row in group) for cause in SHOWN},
+            )
+            for group in groups
+        ]
 
 
 def stalls(view: CoreView, *, by: str = "cause", without: Iterable[str] = ()) -> Stalls:

@@ -32,11 +32,14 @@ def command(output: str) -> None:
     from stallscope import workloads
     from stallscope.analyses.info import info
     from stallscope.analyses.objects import lines, objects
+    from stallscope.analyses.stalls import stalls
+    from stallscope.pipelines import core_view
     from stallscope.record import record
     from stallscope.viewing import view
     from stallscope.views import plots
     from stallscope.views.terminal import info as info_view
     from stallscope.views.terminal.objects import show_objects, show_places
+    from stallscope.views.terminal.stalls import show_stalls
 
     console = Console(highlight=False)
     with tempfile.TemporaryDirectory(prefix="stallscope-demo-") as folder:
@@ -56,6 +59,8 @@ def command(output: str) -> None:
     console.print(Text(f"\n$ stallscope lines {output}", style="bold"))
     by_line = lines(misses)
     show_places(by_line, console, 3)
+    console.print(Text(f"\n$ stallscope stalls {output}", style="bold"))
+    show_stalls(stalls(core_view(recorded.recording)), console, 3)
     top, line = found.rows[0], by_line.rows[0]
     console.print(
         Text(

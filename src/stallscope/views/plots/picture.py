@@ -131,6 +131,8 @@ def spread(points: Sequence[tuple[float, float]]) -> tuple[tuple[float, float], 
 
 
 def value_text(value: float, unit: str) -> str:
+    if unit == "CPI":
+        return f"{value:.2f}"
     return f"{value:.1%}" if unit == "%" else amount(value)
 
 

@@ -29,6 +29,17 @@ _KNOWN = {
     "cold": "#56b4e9",
     "capacity": "#e69f00",
     "conflict": "#d55e00",
+    # Why cycles were lost; what was none is grey.
+    "completion": "#c8c8c8",
+    "data_cache": "#0072b2",
+    "translation": "#56b4e9",
+    "load_store": "#009e73",
+    "rejection": "#cc79a7",
+    "fpu": "#f0e442",
+    "iu": "#e69f00",
+    "branch_mispredict": "#d55e00",
+    "inst_cache": "#661100",
+    "other": "#808080",
     OTHERS: "#999999",
 }
 _SPARE = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#f0e442")

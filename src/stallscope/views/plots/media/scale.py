@@ -20,6 +20,8 @@ class Scale:
     def text(self, tick: float) -> str:
         if self.unit == "bytes":
             return size(tick)
+        if self.unit == "CPI":
+            return f"{tick:g}"
         if self.unit != "%":
             return amount(tick)
         return f"{tick * 100:g}%"

@@ -1,0 +1,335 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <doctest.h>
+
+#include <numeric>
+#include <random>
+#include <vector>
+
+#include "code/work.h"
+#include "pipeline/calendar.h"
+#include "pipeline/pipeline.h"
+#include "pipeline/predictor.h"
+#include "stallscope_records.h"
+
+using namespace stallscope;
+using namespace stallscope::pipeline;
+using Code = std::vector<std::uint8_t>;
+
+namespace {
+
+struct Access {
+  std::uint8_t kind;
+  std::uint32_t size = 8;
+};
+struct Line {
+  Code bytes;
+  std::vector<Access> accesses = {};
+};
+
+const Line kAdd{{0x48, 0x01, 0xd8}};                            // add rax, rbx
+const Line kOtherAdd{{0x48, 0x01, 0xd9}};                       // add rcx, rbx
+const Line kDivide{{0x48, 0xf7, 0xf3}};                         // div rbx
+const Line kLoad{{0x48, 0x8b, 0x00}, {{SS_OP_KIND_LOAD}}};      // mov rax, [rax]
+const Line kStore{{0x48, 0x89, 0x0b}, {{SS_OP_KIND_STORE}}};    // mov [rbx], rcx
+const Line kSum{{0x48, 0x03, 0x0b}, {{SS_OP_KIND_LOAD}}};       // add rcx, [rbx]
+const Line kModify{{0x48, 0x01, 0x0b}, {{SS_OP_KIND_MODIFY}}};  // add [rbx], rcx
+const Line kFloat{{0xf2, 0x0f, 0x58, 0xc1}};                    // addsd xmm0, xmm1
+const Line kBranch{{0x75, 0x00}};                               // jnz
+
+// A code table of blocks that follow each other in memory.
+struct Program {
+  stream::CodeTable code;
+  std::uint64_t next = 0x400000;
+
+  std::uint32_t block(const std::vector<Line>& lines) {
+    stream::Block block{};
+    block.address = next;
+    block.first_exit = static_cast<std::uint32_t>(code.exits.size());
+    block.exits = 1;
+    block.first_operation = static_cast<std::uint32_t>(code.operations.size());
+    block.first_instruction = static_cast<std::uint32_t>(code.instructions.size());
+    block.first_byte = code.bytes.size();
+    for (const Line& line : lines) {
+      const auto index = static_cast<std::uint16_t>(block.instructions++);
+      for (const Access& access : line.accesses)
+        code.operations.push_back({access.size, index, access.kind, 0});
+      block.operations += static_cast<std::uint32_t>(line.accesses.size());
+      code.instructions.push_back({next, static_cast<std::uint8_t>(line.bytes.size()), false});
+      code.bytes.append(line.bytes.begin(), line.bytes.end());
+      next += line.bytes.size();
+    }
+    block.size = static_cast<std::uint32_t>(next - block.address);
+    code.blocks.push_back(block);
+    code.exits.push_back({static_cast<std::uint32_t>(code.blocks.size() - 1), block.first_operation,
+                          block.operations, block.instructions});
+    return block.first_exit;
+  }
+};
+
+machine::MachineConfig small_machine() {
+  machine::MachineConfig config;
+  config.caches = {
+      {.name = "L1I",
+       .holds = machine::Holds::instructions,
+       .size = 32768,
+       .ways = 8,
+       .latency = 1},
+      {.name = "L1D", .holds = machine::Holds::data, .size = 32768, .ways = 8, .latency = 4},
+      {.name = "L2", .size = 262144, .ways = 8, .latency = 14}};
+  config.tlbs = {{.name = "DTLB", .holds = machine::Holds::data, .entries = 64, .ways = 4}};
+  config.memory_latency = 200;
+  config.page_walk_latency = 40;
+  return config;
+}
+
+struct Run {
+  explicit Run(Program& program, CoreConfig core = {}, PipelineOptions options = {}) {
+    auto made = machine::make_machine(small_machine());
+    REQUIRE(made.ok());
+    machine = std::move(*made);
+    auto built = Pipeline::make(*machine, program.code, core, options);
+    REQUIRE(built.ok());
+    pipeline = std::move(*built);
+    code = &program.code;
+  }
+  void block(std::uint32_t exit, const std::vector<std::uint64_t>& addresses = {}) {
+    pipeline->on_block(code->exits[exit], addresses.data());
+  }
+  const EventCounts& end() {
+    pipeline->finish();
+    return pipeline->counts();
+  }
+  std::unique_ptr<machine::Machine> machine;
+  std::unique_ptr<Pipeline> pipeline;
+  const stream::CodeTable* code;
+};
+
+// What must hold of every run.
+void check_sums(const Pipeline& core) {
+  const EventCounts& counts = core.counts();
+  CHECK(counts[Event::cycles] ==
+        counts[Event::completion_cycles] + counts[Event::stall_cycles] + core.switch_cycles());
+  std::uint64_t causes = 0;
+  for (unsigned i = 0; i < kCauses; ++i)
+    causes += counts.values[static_cast<unsigned>(Event::stall_data_cache) + i];
+  CHECK(causes == counts[Event::stall_cycles]);
+  const auto& charged = core.charged();
+  CHECK(std::accumulate(charged.begin(), charged.end(), std::uint64_t{0}) == causes);
+  const auto& sources = core.source_cycles();
+  CHECK(std::accumulate(sources.begin(), sources.end(), std::uint64_t{0}) ==
+        counts[Event::stall_data_cache]);
+  std::uint64_t cycles = 0;
+  for (const Slice& row : core.timeline()) cycles += row.counts[Event::cycles];
+  CHECK(cycles == counts[Event::cycles]);
+}
+
+}  // namespace
+
+TEST_CASE("what an instruction asks of a core") {
+  using namespace stallscope::code;
+  const Work sum = work_of(kSum.bytes);
+  CHECK(sum.kind == WorkKind::kInteger);
+  CHECK(sum.loads);
+  CHECK_FALSE(sum.stores);
+  CHECK(sum.addresses[0] == kFirstGeneral + 3);
+  CHECK(sum.reads[0] == kFirstGeneral + 1);
+  CHECK(sum.writes[0] == kFirstGeneral + 1);
+  CHECK(sum.writes[1] == kFlags);
+  const Work zero = work_of(Code{0x31, 0xc0});  // xor eax, eax
+  CHECK(zero.reads[0] == kNoCoreRegister);
+  const Work branch = work_of(kBranch.bytes);
+  CHECK(branch.flow == WorkFlow::kConditional);
+  CHECK(branch.reads[0] == kFlags);
+  const Work push = work_of(Code{0x55});  // push rbp
+  CHECK(push.stacks);
+  CHECK(push.stores);
+  CHECK(work_of(kDivide.bytes).kind == WorkKind::kDivide);
+  CHECK(work_of(kFloat.bytes).kind == WorkKind::kFloatAdd);
+  CHECK(work_of(Code{0xc3}).flow == WorkFlow::kReturn);
+  CHECK(work_of(Code{0xff, 0xe0}).flow == WorkFlow::kIndirectJump);  // jmp rax
+  CHECK(work_of(Code{0x0f, 0x1f, 0x00}).kind == WorkKind::kNothing);
+  CHECK(work_of(Code{0x06}).kind == WorkKind::kInteger);  // no instruction
+}
+
+TEST_CASE("units are taken by so many a cycle, and queues left when issued") {
+  CoreConfig config;
+  config.units[0] = 2;
+  config.queues[0] = 6;
+  Calendar calendar(config);
+  calendar.advance(10);
+  CHECK(calendar.take(0, 10, 1) == 10);
+  CHECK(calendar.take(0, 10, 1) == 10);
+  CHECK(calendar.take(0, 10, 1) == 11);
+  CHECK(calendar.take(0, 10, 5) == 11);  // one of the two, until 15
+  CHECK(calendar.take(0, 12, 1) == 12);
+  CHECK(calendar.take(0, 12, 1) == 13);
+  calendar.enter(6);
+  CHECK_FALSE(calendar.has_room(1));
+  calendar.leave(0, 11);
+  calendar.advance(11);
+  CHECK_FALSE(calendar.has_room(1));
+  calendar.advance(12);
+  CHECK(calendar.has_room(1));
+  CHECK_FALSE(calendar.has_room(2));
+}
+
+TEST_CASE("predictors learn what repeats") {
+  for (const char* kind : {"tage", "tournament"}) {
+    CAPTURE(kind);
+    CoreConfig config;
+    config.predictor = kind;
+    Predictor predictor(config);
+    unsigned wrong = 0;
+    for (int i = 0; i < 4000; ++i) {
+      const bool right = predictor.conditional(0x1000, i % 3 == 0);
+      if (i >= 2000) wrong += !right;
+    }
+    CHECK(wrong < 40);
+    std::mt19937 random(1);
+    wrong = 0;
+    for (int i = 0; i < 4000; ++i) wrong += !predictor.conditional(0x2000, random() >> 31);
+    CHECK(wrong > 1500);
+    predictor.call(0x3005);
+    predictor.call(0x4005);
+    CHECK(predictor.returns(0x4005));
+    CHECK(predictor.returns(0x3005));
+    predictor.indirect(0x5000, 0x6000);
+    CHECK(predictor.indirect(0x5000, 0x6000));
+    CHECK_FALSE(predictor.indirect(0x5000, 0x7000));
+  }
+}
+
+TEST_CASE("a chain of divisions takes their latencies, charged to the integer units") {
+  Program program;
+  const std::uint32_t exit = program.block({kDivide, kDivide, kDivide, kDivide, kDivide});
+  CoreConfig core;
+  Run run(program, core);
+  for (int i = 0; i < 100; ++i) run.block(exit);
+  const EventCounts& counts = run.end();
+  const double each = static_cast<double>(counts[Event::cycles]) / 500;
+  CHECK(each == doctest::Approx(core.divide_wide).epsilon(0.05));
+  CHECK(counts[Event::stall_iu] > counts[Event::stall_cycles] * 9 / 10);
+  CHECK(counts[Event::divides] == 500);
+  check_sums(*run.pipeline);
+}
+
+TEST_CASE("a chain of loads that miss takes their latency, charged to their source") {
+  Program program;
+  const std::uint32_t exit = program.block({kLoad});
+  Run run(program);
+  for (std::uint64_t i = 0; i < 1000; ++i) run.block(exit, {0x10000000 + (i * 7919 % 16) * 64});
+  const std::uint64_t hits = run.pipeline->counts()[Event::l1d_load_misses];
+  CHECK(hits == 16);
+  for (std::uint64_t i = 0; i < 1000; ++i) run.block(exit, {0x20000000 + i * 64});
+  const EventCounts& counts = run.end();
+  CHECK(counts[Event::from_memory] == 1016);
+  CHECK(run.pipeline->source_cycles().back() > 1000 * 180);
+  CHECK(counts[Event::stall_data_cache] > counts[Event::stall_cycles] * 8 / 10);
+  check_sums(*run.pipeline);
+}
+
+TEST_CASE("independent misses overlap, as far as there are outstanding ones") {
+  Program program;
+  const std::uint32_t exit = program.block({kSum});
+  std::uint64_t cycles[2];
+  for (unsigned n = 0; n < 2; ++n) {
+    CoreConfig core;
+    core.misses = n == 0 ? 1 : 8;
+    Run run(program, core);
+    for (std::uint64_t i = 0; i < 1000; ++i) run.block(exit, {0x20000000 + i * 4096});
+    cycles[n] = run.end()[Event::cycles];
+    check_sums(*run.pipeline);
+  }
+  CHECK(cycles[1] * 4 < cycles[0]);
+}
+
+TEST_CASE("an ideal cause costs nothing") {
+  Program program;
+  const std::uint32_t exit = program.block({kLoad, kDivide});
+  for (const Cause cause : {Cause::data_cache, Cause::iu, Cause::translation}) {
+    PipelineOptions options;
+    options.ideal = 1u << static_cast<unsigned>(cause);
+    Run plain(program), ideal(program, {}, options);
+    for (std::uint64_t i = 0; i < 500; ++i) {
+      plain.block(exit, {0x20000000 + i * 4096});
+      ideal.block(exit, {0x20000000 + i * 4096});
+    }
+    CHECK(ideal.end()[Event::cycles] <= plain.end()[Event::cycles]);
+    const unsigned event =
+        static_cast<unsigned>(Event::stall_data_cache) + static_cast<unsigned>(cause);
+    if (cause != Cause::iu) CHECK(ideal.pipeline->counts().values[event] == 0);
+    check_sums(*ideal.pipeline);
+  }
+}
+
+TEST_CASE("cycles add up for any program, in every mode") {
+  std::mt19937_64 random(5);
+  const Line lines[] = {kAdd,
+                        kOtherAdd,
+                        kDivide,
+                        kLoad,
+                        kStore,
+                        kSum,
+                        kModify,
+                        kFloat,
+                        {{0x90}},
+                        {{0x55}, {{SS_OP_KIND_STORE}}},  // push rbp
+                        {{0x5d}, {{SS_OP_KIND_LOAD}}}};  // pop rbp
+  for (int round = 0; round < 60; ++round) {
+    Program program;
+    CoreConfig core;
+    core.bundle = 1 + random() % 8;
+    core.rob = 1 + random() % 30;
+    core.rename = 4 * core.bundle + random() % 40;
+    core.loads = core.stores = core.store_buffer = core.bundle + random() % 20;
+    for (unsigned i = 0; i < kUnits; ++i) {
+      core.units[i] = 1 + random() % 4;
+      core.queues[i] = core.bundle + random() % 20;
+    }
+    core.misses = 1 + random() % 12;
+    core.reject = random() % 8;
+    core.translation_rejects = random() % 2;
+    core.follow_chain = random() % 2;
+    core.predictor = random() % 2 ? "tage" : "tournament";
+    PipelineOptions options;
+    options.mode = static_cast<Mode>(round % 3);
+    options.slice = round % 2 ? 500 : 0;
+    options.switch_cycles = round % 4 == 1 ? 50 : 0;
+    Run run(program, core, options);
+    std::vector<std::uint32_t> exits;
+    for (int i = 0; i < 400; ++i) {
+      if (exits.size() < 20) {
+        std::vector<Line> chosen;
+        for (unsigned k = 0; k < 1 + random() % 12; ++k) chosen.push_back(lines[random() % 11]);
+        if (random() % 2) chosen.push_back(kBranch);
+        exits.push_back(program.block(chosen));
+        program.next += random() % 3 * 100;
+      }
+      const std::uint32_t exit = exits[random() % exits.size()];
+      std::vector<std::uint64_t> addresses;
+      for (std::uint32_t k = 0; k < program.code.exits[exit].operations; ++k)
+        addresses.push_back(random() % 20 == 0
+                                ? machine::kNoAddress
+                                : 0x10000000 + random() % (1 << (8 + round % 16)) * 8);
+      run.block(exit, addresses);
+      if (random() % 50 == 0) run.pipeline->interrupt(1 + random() % 2);
+    }
+    const EventCounts& counts = run.end();
+    std::uint64_t executed = 0;
+    for (const std::uint64_t times : run.pipeline->executed()) executed += times;
+    CHECK(counts[Event::instructions] == executed);
+    check_sums(*run.pipeline);
+  }
+}
+
+TEST_CASE("a core that cannot be is refused by name") {
+  CoreConfig core;
+  core.bundle = 0;
+  CHECK(check_core(core).error().what == "core.bundle = 0 is wrong");
+  core = {};
+  core.queues[2] = 1;
+  CHECK(check_core(core).error().what == "core.lsu_queue = 1 is wrong");
+  core = {};
+  core.predictor = "oracle";
+  CHECK(check_core(core).error().what == "core.predictor = oracle is wrong");
+}
