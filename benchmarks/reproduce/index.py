@@ -20,8 +20,6 @@ ORDER = (
     "multigrid",
     "times",
     "allocator",
-    "counters",
-    "stalls",
 )
 ABOUT = {
     "shares": "Tables 1 and 11",
@@ -34,8 +32,6 @@ ABOUT = {
     "multigrid": "Table 21, Figure 15",
     "times": "running times of chapters 4 and 5",
     "allocator": "the allocator of 4.5.2, preloaded",
-    "counters": "Tables 2 and 4, Figure 6 of the study of sampled counters (ICS 2005)",
-    "stalls": "Table 3 and section 6.3 of the same study",
 }
 
 
