@@ -21,6 +21,7 @@ SUFFIX = ".stallscope"
 CHILDREN = "children"
 STREAM = "stream.ss"
 LIVE_SOURCES = ("clock", "perf")  # samples at native speed
+PAGES = "pages"  # the source by page protection
 
 
 def is_sampled(facts: Meta) -> bool:

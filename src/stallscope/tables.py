@@ -113,6 +113,14 @@ def to_arrow(table: str, columns: Columns) -> pa.Table:
     return pa.Table.from_arrays(arrays, schema=schema)
 
 
+def memory_of(column: pa.Array) -> Any:
+    """Of a column of numbers without nulls, as it lies there; for the engine."""
+    width = column.type.bit_width // 8
+    begin = column.offset * width
+    whole: Any = memoryview(column.buffers()[1])
+    return whole[begin : begin + len(column) * width].cast({1: "B", 4: "I", 8: "Q"}[width])
+
+
 class TableWriter:
     """Appends to one Parquet file, with page checksums."""
 

@@ -126,6 +126,11 @@ def drop_log(log: tables.TableWriter) -> None:
     shutil.rmtree(log.path.parent, ignore_errors=True)
 
 
+def _arrow(name: str, columns: Any) -> pa.Table:
+    """Of the engine's columns, or of what is a table already."""
+    return tables.to_arrow(name, columns) if isinstance(columns, dict) else columns
+
+
 def store(
     path: Path,
     recording: Meta,
@@ -139,12 +144,12 @@ def store(
     log = log or new_log(path)
     fresh = log.path.parent
     try:
-        found = fill(lambda columns: log.append(tables.to_arrow(LOG, columns)))
+        found = fill(lambda columns: log.append(_arrow(LOG, columns)))
         log.close()
         files = {log.path.name: meta.digest(log.path)}
         for name, columns in found["tables"].items():
             writer = tables.TableWriter(fresh / f"{name}.parquet", name)
-            writer.append(tables.to_arrow(name, columns))
+            writer.append(_arrow(name, columns))
             writer.close()
             files[writer.path.name] = meta.digest(writer.path)
         result = PageResult(

@@ -6,8 +6,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 import stallscope
-from conftest import Ran, Recorder
+from conftest import Ran, Recorder, run
 
 
 def test_followed_while_recording_as_from_the_trace(
@@ -47,3 +49,46 @@ def test_a_recording_that_measured_nothing_gets_a_sentence(
         ran = stallscope("pages", verb, empty.path)
         assert ran.status == 2
         assert "references no pages" in ran.stderr
+
+
+def test_pages_by_protection(record: Recorder, workload: Callable[[str], Path]) -> None:
+    """At native speed: two arrays of 300 pages, one gone over again and again, one in clusters."""
+    words = (workload("sweep"), 300, 12, 32)
+    made = record(*words, source="pages", options=["--active", "48"])
+    assert made.status == 0
+    assert b"sweep checksum=" in made.ran.out
+    view = stallscope.page_view(made.path)
+    found = stallscope.pages(view)
+    assert (found.source, found.exact, found.accesses) == ("pages", False, 0)
+    assert 600 <= found.footprint_pages <= 640
+    arrays = [row for row in found.objects if row.footprint_pages >= 300]
+    assert len(arrays) == 2
+    # Each round over the first array faults on each of its pages.
+    assert max(row.references for row in arrays) >= 300 * 12
+    curve = stallscope.pages(
+        stallscope.page_view(record(*words, options=["--probe", "pages"]).path)
+    )
+    for pages in (100, 200, 500, 620):
+        assert abs(found.at(pages) - curve.at(pages)) <= 0.2 * curve.at(pages), pages
+    policies = stallscope.page_replacement(view, 290, policies=["lru", "region"]).rows
+    assert policies[1].misses < policies[0].misses
+
+
+@pytest.mark.parametrize(
+    ("name", "words"), [("threads200", ()), ("signals", ()), ("spawn", ()), ("io", ())]
+)
+def test_protected_programs_do_what_they_would(
+    name: str, words: tuple[str, ...], record: Recorder, program: Callable[..., Path]
+) -> None:
+    target = program(name)
+    plain = run(target, *words)
+    made = record(target, *words, source="pages", options=["--active", "8"])
+    assert (made.status, made.ran.stdout) == (plain.status, plain.stdout), made.ran.stderr
+
+
+def test_bad_words_of_the_source_get_a_sentence(stallscope: Callable[..., Ran]) -> None:
+    ran = stallscope("record", "--source", "pages", "--active", "0", "--", "/bin/true")
+    assert ran.status == 2
+    assert "--active 0: it lies between 1 and" in ran.stderr
+    ran = stallscope("record", "--source", "pages", "--trace", "--", "/bin/true")
+    assert "--trace is not for --source pages" in ran.stderr

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from stallscope import _engine
 from stallscope.analyses.pages import PageView, feed
 from stallscope.errors import StallscopeError
+from stallscope.recording import PAGES
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -72,6 +73,12 @@ def overhead(
     ):
         if value < 0:
             raise StallscopeError(f"--{word} {value}: nothing takes less than no time")
+    if view.source == PAGES:
+        raise StallscopeError(
+            "a run under page protection has no PATH units",
+            "its own cost is the time that it took, beside that of a run without",
+            "stallscope record --probe pages",
+        )
     kept = view.references_kept()
 
     def share(counts: dict[str, int], entries: int) -> float:

@@ -15,6 +15,8 @@ from stallscope.analyses.objects import STACK, Process
 from stallscope.analyses.regions import numbers
 from stallscope.analyses.sites import DEPTH, site_names
 from stallscope.errors import StallscopeError
+from stallscope.recording import PAGES
+from stallscope.tables import memory_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -104,11 +106,12 @@ class PathAccuracy:
 @dataclass(frozen=True)
 class Pages:
     recording: str
+    source: str  # pages: by page protection, whose active set is `hot`; times are cycles then
     page_size: int
     footprint_pages: int
     footprint_bytes: int
     instructions: int
-    accesses: int
+    accesses: int  # 0 where only pages are known
     references: int  # accesses to another page than the one before
     kept: int  # of them, not to the pages used last
     logged: int  # by the PATH units
@@ -143,6 +146,7 @@ class PageView:
         self.parts = list(parts)
         self.recording = str(parts[0].recording.path)
         self.options: PageOptions = parts[0].result.options
+        self.source = parts[0].recording.meta.source
         self._depth, self._wrappers = depth, wrappers
         self.instructions = sum(part.result.instructions for part in parts)
         self.accesses = sum(part.result.accesses for part in parts)
@@ -230,6 +234,7 @@ def pages(
     units = _units(view)
     return Pages(
         recording=view.recording,
+        source=view.source,
         page_size=view.options.page_size,
         footprint_pages=footprint,
         footprint_bytes=footprint * view.options.page_size,
@@ -278,7 +283,7 @@ def _curve(
     view: PageView, kept: pa.Table, thread: int | None, chosen: bool
 ) -> tuple[list[CurveRow], bool]:
     if not chosen or thread is not None:
-        return view.exact_curve(thread), True
+        return view.exact_curve(thread), view.source != PAGES
     return lru_curve(kept), False
 
 
@@ -327,16 +332,8 @@ def feed(taker: Any, log: pa.Table, *columns: str) -> Any:
     """Appends the columns of a log to something of the engine, piece by piece."""
     for batch in log.select(columns).to_batches():
         if batch.num_rows:
-            taker.append(*map(_memory, batch.columns))
+            taker.append(*map(memory_of, batch.columns))
     return taker
-
-
-def _memory(column: pa.Array) -> Any:
-    """Of a column of numbers without nulls, as it lies there."""
-    width = column.type.bit_width // 8
-    begin = column.offset * width
-    whole: Any = memoryview(column.buffers()[1])
-    return whole[begin : begin + len(column) * width].cast({1: "B", 4: "I", 8: "Q"}[width])
 
 
 def lru_curve(log: pa.Table) -> list[CurveRow]:
@@ -376,7 +373,7 @@ def _accuracy(true: Sequence[CurveRow], found: Sequence[CurveRow], reach: int) -
     def differs(pages: int) -> float:
         return abs(misses_at(found, pages, 0) - true[pages - 1].misses) / true[pages - 1].misses
 
-    last = len(true)
+    last, found = len(true), found if reach else []
     beyond = [differs(pages) for pages in range(2 * reach, last + 1)] if found else []
     nearer = [differs(p) for p in range(max(1, reach), min(2 * reach, last + 1))] if found else []
     far = [2 * reach + i for i, much in enumerate(beyond) if much > NEAR]

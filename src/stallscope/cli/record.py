@@ -28,7 +28,7 @@ from stallscope.record import PAGES, PROBES, SOURCES, record
     default="valgrind",
     show_default=True,
     help="Every access through a simulated machine, samples at native speed by a clock, or the "
-    "processor's own samples of loads.",
+    "processor's own samples of loads, or pages by protection, at native speed but for faults.",
 )
 @click.option(
     "-p", "--pid", type=click.IntRange(min=1), metavar="PID", help="Watch a running process."
@@ -49,6 +49,12 @@ from stallscope.record import PAGES, PROBES, SOURCES, record
     type=click.Choice(["8", "16", "32"]),
     help="With --source clock: put sampled addresses under breakpoints, this many bytes [8] around "
     "each, until they are touched again; see stallscope reuse.",
+)
+@click.option(
+    "--active",
+    type=int,
+    metavar="N",
+    help="Pages that may be used without anyone noticing, by --source pages [2048].",
 )
 @click.option(
     "--machine",

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from stallscope.recording import Recording
 
 # Each is a module here with a function `record`, whose parameters are the source's options.
-SOURCES = ("valgrind", "clock", "perf")
+SOURCES = ("valgrind", "clock", "perf", "pages")
 # Misses are counted whenever there is a machine.
 PROBES = ("misses", "evictions", "classify", "offsets", "frames")
 # Page references are followed with or without one.
@@ -38,8 +38,9 @@ def record(command: Sequence[str] = (), *, source: str = "valgrind", **options: 
     """Run `command` to its end and record it, in the way that `source` names.
 
     The options are the parameters of stallscope.record.valgrind.record (every access, through a
-    simulated machine), of stallscope.record.clock.record (samples at native speed) and of
-    stallscope.record.perf.record (loads as the processor samples them)."""
+    simulated machine), of stallscope.record.clock.record (samples at native speed), of
+    stallscope.record.perf.record (loads as the processor samples them) and of
+    stallscope.record.pages.record (pages by protection)."""
     choose("source", source, SOURCES)
     way = importlib.import_module(f"stallscope.record.{source}").record
     _check_options(way, source, options)

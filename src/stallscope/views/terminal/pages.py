@@ -73,13 +73,21 @@ def _facts(result: Pages, console: Console) -> None:
     window = amount(result.working_set.window)
     whose = "" if result.of == "all" else f" of {clean(result.of)}"
     how = "every access" if result.exact else "the references kept"
+    protected = result.source == "pages"
+    unit = "cycles" if protected else "instructions"
+    if protected:
+        what = f"{amount(result.kept)} faults on pages outside an active set of {result.hot:,}"
+    else:
+        what = (
+            f"{amount(result.accesses)} accesses, {amount(result.references)} to another page than "
+            f"before, {amount(result.kept)} not to the {result.hot} pages used last, "
+            f"{amount(result.logged)} logged by PATH"
+        )
     for line in (
         f"footprint{whose}: {result.footprint_pages:,} pages of {size(result.page_size)}, {bytes_}",
-        f"working set in {window} instructions: {result.working_set.mean_pages:,.1f} pages on "
+        f"working set in {window} {unit}: {result.working_set.mean_pages:,.1f} pages on "
         f"average, {result.working_set.peak_pages:,} at most",
-        f"{amount(result.accesses)} accesses, {amount(result.references)} to another page than "
-        f"before, {amount(result.kept)} not to the {result.hot} pages used last, "
-        f"{amount(result.logged)} logged by PATH",
+        what,
         *_path(result),
         f"misses under LRU, of {how}:",
     ):

@@ -69,6 +69,7 @@ def closing_words(recorded: Recorded, out: TextIO) -> None:
     print(f"stallscope: {_amounts(rows)}{processes} in {name}", file=out)
     answers = recorded.recording.meta.machine != "none" or any(row.samples for row in rows)
     verb = "objects" if answers else "info"
+    verb = "pages" if recorded.recording.meta.source == "pages" else verb
     print(f"  next: stallscope {verb} {name}", file=out)
 
 
