@@ -11,6 +11,7 @@ Pages are named on the command line; all of them when none is.
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 import shlex
@@ -42,10 +43,11 @@ def recorded(command: str, folder: Path) -> Path:
 
 
 def shown(example: re.Match[str], folder: Path) -> str:
-    verb, *options = shlex.split(example["words"])
+    words = shlex.split(example["words"])
+    verbs = list(itertools.takewhile(lambda word: not word.startswith("-"), words))
     print(f"stallscope {example['words']}   of {example['program']}", flush=True)
     ran = subprocess.run(
-        [STALLSCOPE, verb, recorded(example["program"], folder), *options],
+        [STALLSCOPE, *verbs, recorded(example["program"], folder), *words[len(verbs) :]],
         check=True,
         capture_output=True,
         text=True,

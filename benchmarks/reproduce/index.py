@@ -20,6 +20,7 @@ ORDER = (
     "multigrid",
     "times",
     "allocator",
+    "paging",
 )
 ABOUT = {
     "shares": "Tables 1 and 11",
@@ -32,6 +33,7 @@ ABOUT = {
     "multigrid": "Table 21, Figure 15",
     "times": "running times of chapters 4 and 5",
     "allocator": "the allocator of 4.5.2, preloaded",
+    "paging": "Figures 4.2 and 4.8 to 4.13 of Azimi 2007",
 }
 
 
@@ -47,6 +49,10 @@ def write(folder: Path, pages: dict[str, ModuleType]) -> None:
             them. So it is not the numbers that can agree but what follows from them: how far
             sampling can be trusted, what it costs and disturbs, which data is found to be at fault,
             and whether the cure works."""
+        ),
+        wrapped(
+            """One page is about another work: R. Azimi, *System Software Utilization of Hardware
+            Performance Monitoring Information*, University of Toronto, 2007, chapter 4."""
         ),
         "All pages are made by one command, which says what it does while it works:",
         "```sh\nmake reproduce\n```",

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -54,6 +55,7 @@ def view(
 def page_view(
     recording: Recording | str | Path | None = None,
     *,
+    machine: str | None = None,
     process: str | int | None = None,
     depth: int = DEPTH,
     wrapper: Sequence[str] = (),
@@ -63,7 +65,7 @@ def page_view(
     one: what was kept of them, or found in the trace and kept then.
 
     `options` takes what `stallscope.tracking.PageOptions` does: page_size, hot, cores, and the
-    sizes of a PATH unit."""
+    sizes of a PATH unit, which otherwise are those of the machine (as recorded)."""
     opened = recording if isinstance(recording, Recording) else open_recording(recording)
     if is_sampled(opened.meta):
         raise StallscopeError(
@@ -71,7 +73,7 @@ def page_view(
             f"it was recorded by --source {opened.meta.source}",
             "stallscope record --probe pages -- PROGRAM",
         )
-    wanted, parts, refused = page_options(opened, options), [], []
+    wanted, parts, refused = page_options(opened, options, machine), [], []
     for image in processes.choose(opened, process):
         try:
             parts.append(tracking.track(image, wanted))
@@ -82,9 +84,16 @@ def page_view(
     return PageView(parts, depth, wrapper)
 
 
-def page_options(recording: Recording, given: dict[str, int]) -> PageOptions:
+def page_options(
+    recording: Recording, given: dict[str, int], machine: str | None = None
+) -> PageOptions:
     """As they were when it was recorded, where nothing else is asked for."""
     kept = recording.meta.options.get("pages") or {}
+    if machine is not None:
+        kept = {**kept, **msgspec.to_builtins(machines.load(machine).path)}
+    elif not kept and recording.meta.machine != "none":
+        with contextlib.suppress(StallscopeError):  # a machine file that is gone by now
+            kept = msgspec.to_builtins(machines.load(recording.meta.machine).path)
     return msgspec.convert({**kept, **given}, PageOptions)
 
 

@@ -219,3 +219,25 @@ def test_bad_words_get_a_sentence(
     assert ran.status == 2
     assert said in ran.stderr
     assert "Traceback" not in ran.stderr
+
+
+def test_a_machine_file_says_how_large_its_units_are(
+    tmp_path: Path, stallscope: Callable[..., Ran]
+) -> None:
+    made = recording(tmp_path / "t", some(1, 300, 40))
+    cache = '[[cache]]\nname = "L1"\nsize = "32K"\nways = 8\nlatency = 4\n'
+    machine = tmp_path / "small.toml"
+    machine.write_text(
+        f"{cache}[path]\nbuffer_entries = 16\nfilter_entries = 4\ntlb_entries = 8\ntlb_ways = 4\n"
+    )
+    small, usual = (
+        json.loads(stallscope("pages", made.path, "--json", *words).stdout)
+        for words in (("--machine", machine), ())
+    )
+    assert small["path_accuracy"]["reach_pages"] == 16
+    assert usual["path_accuracy"]["reach_pages"] == 2048
+    assert small["logged"] > usual["logged"]
+    machine.write_text(f"{cache}[path]\nbuffer_ways = 3\n")
+    ran = stallscope("pages", made.path, "--machine", machine)
+    assert ran.status == 2
+    assert "path.buffer_ways = 3 does not fit 2048 entries" in ran.stderr

@@ -32,13 +32,15 @@ def command(output: str) -> None:
     from stallscope import workloads
     from stallscope.analyses.info import info
     from stallscope.analyses.objects import lines, objects
+    from stallscope.analyses.pages import pages
     from stallscope.analyses.stalls import stalls
     from stallscope.pipelines import core_view
     from stallscope.record import record
-    from stallscope.viewing import view
+    from stallscope.viewing import page_view, view
     from stallscope.views import plots
     from stallscope.views.terminal import info as info_view
     from stallscope.views.terminal.objects import show_objects, show_places
+    from stallscope.views.terminal.pages import show_pages
     from stallscope.views.terminal.stalls import show_stalls
 
     console = Console(highlight=False)
@@ -68,6 +70,8 @@ def command(output: str) -> None:
             f"{line.file}:{line.line}."
         )
     )
+    console.print(Text(f"\n$ stallscope pages {output}", style="bold"))
+    show_pages(pages(page_view(recorded.recording)), console, 4)
     console.print(Text(f"\nThe recording is {recorded.recording.path}"))
     console.print(Text(f"The picture is {picture.absolute()}"))
     console.print(Text("next: stallscope record -- YOUR PROGRAM"))

@@ -64,6 +64,9 @@ def page_options(function: Callable[..., Any]) -> Callable[..., Any]:
     for option in (
         click.option("--process", metavar="PID|all", help="Of this process [all]."),
         click.option(
+            "--machine", metavar="NAME|FILE", help="Whose PATH units are meant [as recorded]."
+        ),
+        click.option(
             "--depth", type=click.IntRange(1, 16), default=3, help="Functions in a site's name."
         ),
         click.option(

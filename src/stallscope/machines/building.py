@@ -11,7 +11,7 @@ from stallscope.machines.fault import Fault, nearest, shown
 from stallscope.machines.geometry import check
 from stallscope.machines.keys import REQUIRED, SECTIONS, Section, Wrong, section
 from stallscope.machines.lines import Path
-from stallscope.machines.model import Cache, Core, Machine, Mapping, Prefetcher, Tlb
+from stallscope.machines.model import Cache, Core, Machine, Mapping, PathUnit, Prefetcher, Tlb
 
 Values = dict[str, Any]
 
@@ -27,6 +27,7 @@ def build(document: dict[str, Any], name: str) -> Machine:
         prefetcher=Prefetcher(),
         mapping=msgspec.convert(_single(document, "mapping"), Mapping),
         core=msgspec.convert(_single(document, "core"), Core),
+        path=msgspec.convert(_single(document, "path"), PathUnit),
         **values,
     )
     if not machine.caches:

@@ -76,6 +76,7 @@ def _assemble(machine: Machine, parts: dict[str, tuple[Section, dict[str, Any]]]
         tlbs=tlbs,
         mapping=msgspec.convert(of["mapping"], type(machine.mapping)),
         core=msgspec.convert(of["core"], type(machine.core)),
+        path=msgspec.convert(of["path"], type(machine.path)),
         **{key.name: of[""][key.name] for key in section("").keys},
     )
     prefetch = of["prefetch"]

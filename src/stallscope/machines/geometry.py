@@ -36,6 +36,20 @@ def check(machine: Machine) -> None:
         _tlb(index, tlb, machine)
     _prefetcher(machine)
     _core(machine)
+    _path(machine)
+
+
+def _path(machine: Machine) -> None:
+    path = machine.path
+    tables = (("tlb", path.tlb_entries, path.tlb_ways),)
+    for name, entries, ways in (*tables, ("buffer", path.buffer_entries, path.buffer_ways)):
+        sets = entries // ways
+        if entries % ways or sets & (sets - 1) or not sets:
+            raise Fault(
+                ("path", f"{name}_ways"),
+                f"path.{name}_ways = {ways} does not fit {entries} entries",
+                "entries over ways, the number of sets, must be a power of two",
+            )
 
 
 def _core(machine: Machine) -> None:

@@ -264,6 +264,31 @@ SECTIONS += (
     ),
 )
 
+SECTIONS += (
+    Section(
+        "path",
+        "path",
+        False,
+        (
+            _entries("tlb_entries", "pages that the TLB before it knows", 128, 1 << 20),
+            _entries("tlb_ways", "entries in a set of it", 16, 65536),
+            _entries("buffer_entries", "pages of the page access buffer", 2048, 1 << 24),
+            _entries("buffer_ways", "entries in a set of it", 4, 65536),
+            _entries("filter_entries", "pages of the filter behind it", 64, 65536),
+            _entries(
+                "log_entries", "entries of the log, which is read when it is full", 128, 1 << 20
+            ),
+            Key(
+                "refresh",
+                "count",
+                "entries after which hot pages are read from the tables; 0: never",
+                256,
+                most=2**31,
+            ),
+        ),
+    ),
+)
+
 # Names that a sweep could not tell from a section, those of coming sections among them.
 RESERVED = frozenset(
     {name for section in SECTIONS if not section.repeated for name in (section.name, section.field)}

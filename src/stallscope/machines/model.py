@@ -97,6 +97,18 @@ class Core(msgspec.Struct, frozen=True, kw_only=True):
         return plain
 
 
+class PathUnit(msgspec.Struct, frozen=True, kw_only=True):
+    """Page access tracking hardware of each core. It changes nothing that a replay counts."""
+
+    tlb_entries: int = 128
+    tlb_ways: int = 16
+    buffer_entries: int = 2048
+    buffer_ways: int = 4
+    filter_entries: int = 64
+    log_entries: int = 128
+    refresh: int = 256
+
+
 class Machine(msgspec.Struct, frozen=True, kw_only=True):
     """Caches and TLBs stand in order from the core outwards."""
 
@@ -107,6 +119,7 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
     prefetcher: Prefetcher = Prefetcher()
     mapping: Mapping = Mapping()
     core: Core = Core()
+    path: PathUnit = PathUnit()
     memory_latency: int = 200
     page_walk: int = 40
     seed: int = 1
@@ -118,15 +131,16 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
 
     def to_engine(self) -> dict[str, Any]:
         """Lists, dictionaries, text and numbers: all that decides what a replay counts; without the
-        core, which a replay through the caches alone does not have."""
+        core and the PATH unit, which a replay through the caches alone does not have."""
         plain: dict[str, Any] = msgspec.to_builtins(self)
-        del plain["name"], plain["description"], plain["core"]
+        del plain["name"], plain["description"], plain["core"], plain["path"]
         return {**plain, "caches": list(plain["caches"]), "tlbs": list(plain["tlbs"])}
 
     def document(self) -> dict[str, Any]:
         """For programs: what the engine gets, with names and the digest."""
         named = {"name": self.name, "description": self.description, "digest": self.digest()}
-        return {**named, **self.to_engine(), "core": msgspec.to_builtins(self.core)}
+        beside = {"core": msgspec.to_builtins(self.core), "path": msgspec.to_builtins(self.path)}
+        return {**named, **self.to_engine(), **beside}
 
     def digest(self) -> str:
         """Machines that behave alike have the same, whatever they are called."""

@@ -323,7 +323,7 @@ def record(
     period, seed, sampling, min_latency, handler_cost, perturb, budget."""
     _check(probes, turn, (skip, max_instructions, max_size))
     model = machines.load(machine)
-    pages = PageOptions() if PAGES in probes else None
+    pages = PageOptions(**msgspec.to_builtins(model.path)) if PAGES in probes else None
     probes = [name for name in probes if name != PAGES]
     probe = _probe(model, probes, sampling)
     target = preflight(command)
