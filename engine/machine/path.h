@@ -8,6 +8,7 @@
 // Not modelled: instruction fetches; what the exception handler itself does to the tables.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "base/result.h"
@@ -52,17 +53,20 @@ class PathUnit {
   // Hot pages are not logged, so that whoever keeps an LRU stack of the log alone thinks that they
   // are hardly used, and that others are used again after fewer pages than is true. So software
   // reads, every now and then, which pages the TLB and the buffer had for the program since the
-  // last time: visit(page) for each. The original design has no such thing.
-  bool due() const { return refresh_ && unread_ >= refresh_; }
+  // last time: visit(page) for each. The original design has no such thing. As many entries as it
+  // brought the last time must be logged before the next, so that it costs no more than they do.
+  bool due() const { return refresh_ && unread_ >= std::max(refresh_, brought_); }
   template <typename Visit>
   void refresh(Visit&& visit) {
+    brought_ = 0;
     const auto count = [&](std::uint64_t page) {
-      ++counters_.refreshed;
+      ++brought_;
       visit(page);
     };
     buffer_.visit_found(count);
     tlb_.visit_found(count);
     ++counters_.refreshes;
+    counters_.refreshed += brought_;
     unread_ = 0;
   }
   // Off, it sees nothing; its tables are empty when it is turned on again.
@@ -76,6 +80,7 @@ class PathUnit {
   PageSets tlb_, buffer_, filter_;
   std::uint32_t log_entries_, in_log_ = 0;
   std::uint32_t refresh_, unread_ = 0;  // entries since hot pages were read
+  std::uint32_t brought_ = 0;           // pages, the last time
   bool on_ = true;
   PathCounters counters_;
 };

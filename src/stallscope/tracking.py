@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 NAME = "pages.json"
 LOG = "page_log"
-FORMAT = 3  # of what is kept; what an earlier version left is made again
+FORMAT = 4  # of what is kept; what an earlier version left is made again
 
 
 class PageOptions(msgspec.Struct, frozen=True):

@@ -57,3 +57,28 @@ def test_a_table_is_text_for_people_and_numbers_for_programs(tmp_path: Path) -> 
     assert "| a\\|b | 1,234 | 50.0% | −20% |" in (tmp_path / "small.md").read_text()
     row = {"name": "a|b", "misses": 1234, "share": 0.5, "change": 0.8}
     assert json.loads((tmp_path / "small.json").read_text())["t"] == [row]
+
+
+def test_pages_keep_what_they_promise() -> None:
+    found = numbers("paging")
+    for row in found["curves"]:
+        if row["within 2%, refreshed"] is not None:
+            assert row["within 2%, refreshed"] > 0.99
+            assert row["shift, refreshed"] <= 20
+    gains = {(row["sharing"], row["sized"]): row["gain of time"] for row in found["sharings"]}
+    assert gains["throughput", "once"] >= 0.15
+    one, two = (
+        row["per million cycles"]
+        for row in found["allocation"]
+        if (row["sharing"], row["sized"]) == ("equal", "once")
+    )
+    assert abs(one - two) <= 0.1 * max(one, two)
+    removed = {
+        row["prefetcher"]: row["removed"]
+        for row in found["prefetching"]
+        if (row["program"], row["memory"]) == ("`lu scattered`", "25%")
+    }
+    assert removed["proximity"] >= 0.5 > removed["spatial"]
+    small = [row for row in found["overhead"] if row["2,048"] < 0.06]
+    assert len(small) >= len(found["overhead"]) / 2
+    assert all(row["below 6% from"] is not None for row in found["overhead"])
