@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable
 from pathlib import Path
 
@@ -29,6 +30,32 @@ def test_followed_while_recording_as_from_the_trace(
     assert again == kept
     assert {path.name for path in again.glob("page_*.parquet")} == set(before)
     assert found.accesses == followed.info.loads + followed.info.stores
+
+
+def test_the_curve_of_a_real_program_is_that_of_a_plain_simulation(
+    record: Recorder, program: Callable[..., Path]
+) -> None:
+    made = record(program("two_arrays"), options=["--trace", "--no-children"])
+    view = stallscope.page_view(made.path, hot=1)  # every change of page
+    pages = view.references_kept().column("page").to_pylist()
+    assert len(pages) == view.references
+    found = stallscope.pages(stallscope.page_view(made.path))
+    assert len(set(pages)) == found.footprint_pages
+    for size in (1, 2, 3, 10, 50, found.footprint_pages - 1, found.footprint_pages):
+        assert found.at(size) == _lru(pages, size)
+
+
+def _lru(pages: list[int], memory: int) -> int:
+    order: OrderedDict[int, None] = OrderedDict()
+    misses = 0
+    for page in pages:
+        if page not in order:
+            misses += 1
+            if len(order) == memory:
+                order.popitem(last=False)
+        order[page] = None
+        order.move_to_end(page)
+    return misses
 
 
 def test_without_trace_and_probe_there_is_nothing_to_follow(
@@ -92,3 +119,19 @@ def test_bad_words_of_the_source_get_a_sentence(stallscope: Callable[..., Ran]) 
     assert "--active 0: it lies between 1 and" in ran.stderr
     ran = stallscope("record", "--source", "pages", "--trace", "--", "/bin/true")
     assert "--trace is not for --source pages" in ran.stderr
+
+
+def test_the_region_policy_finds_a_policy_for_each_array(
+    record: Recorder, workload: Callable[[str], Path]
+) -> None:
+    made = record(workload("sweep"), 400, 25, 32, options=["--probe", "pages"])
+    view = stallscope.page_view(made.path, depth=1)
+    found = stallscope.page_replacement(view, 480)  # of 400 swept pages and 32 to 48 in clusters
+    chosen = {row.region.split()[0]: row.policy for row in found.regions}
+    assert chosen["make_clustered"] == "lru"
+    less = stallscope.page_replacement(view, 400)
+    chosen = {row.region.split()[0]: row.policy for row in less.regions}
+    assert (chosen["make_swept"], chosen["make_clustered"]) == ("mru", "lru")
+    misses = {row.policy: row.misses for row in less.rows}
+    assert misses["region"] < misses["lru"] / 2
+    assert misses["lirs"] < misses["lru"] / 2

@@ -140,6 +140,22 @@ def test_a_path_unit_logs_what_a_model_of_lists_does(tmp_path: Path) -> None:
     assert unit.exceptions == len(expected) // 8
 
 
+def test_each_thread_has_a_unit_whose_log_gives_its_curve(tmp_path: Path) -> None:
+    accesses = [
+        (thread, 0x10_0000 * thread + PAGE * (i % 90), 8, "load")
+        for i in range(900)
+        for thread in (1, 2)
+    ]
+    made = recording(tmp_path / "t", accesses)
+    small = {"tlb_entries": 8, "tlb_ways": 4, "buffer_entries": 16, "filter_entries": 4}
+    found = stallscope.pages(stallscope.page_view(made, **small))
+    assert [unit.lookups for unit in found.units] == [900, 900]
+    assert [row.path_within for row in found.threads] == [1.0, 1.0]
+    assert found.path_accuracy.within == 1.0
+    shared = stallscope.pages(stallscope.page_view(made, **small, cores=1))
+    assert [unit.lookups for unit in shared.units] == [1800]
+
+
 def test_hot_pages_are_read_so_that_the_log_alone_gives_the_curve(tmp_path: Path) -> None:
     """A loop, and a few pages that are used so often that they are never logged again."""
     at, accesses = 0x10_0000, []
@@ -178,6 +194,17 @@ def test_a_loop_has_its_knee_where_it_fits(tmp_path: Path) -> None:
     found = stallscope.pages(stallscope.page_view(recording(tmp_path / "t", accesses)))
     assert (found.knee.pages, found.knee.misses) == (100, 100)
     assert found.at(99) == 500
+
+
+def test_mru_has_a_curve_of_its_own_and_reversed_ranks_are_not_it(tmp_path: Path) -> None:
+    pages = [i for _ in range(6) for i in range(200)]
+    accesses = [(1, 0x10_0000 + PAGE * i, 8, "load") for i in pages]
+    view = stallscope.page_view(recording(tmp_path / "t", accesses))
+    found = stallscope.pages(view, mru=True)
+    for size in (1, 50, 180, 199, 200):
+        assert found.mru_curve[size - 1].misses == pages_naive.mru(pages, size)
+        assert found.reversed_rank[size - 1].misses == 200
+    assert stallscope.pages(view).mru_curve == []
 
 
 def test_the_document_has_the_promised_words(

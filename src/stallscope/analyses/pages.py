@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 WRITES, NOT_HOT, LOGGED, REFRESHED = 1, 2, 4, 8  # flags of a row of the log
 NEAR = 0.02  # misses that differ by no more are as good as the same
 IMAGE_SHIFT = 52  # pages of later process images are told apart by the bits above
+MOST_THREADS = 64  # whose logs are compared with their curves
 WINDOWS = 100  # of a run, when not told how long one is
 LEFT = 0.05  # of the misses that memory can avoid, at the knee
 LATENCY = 1_000_000  # cycles that a page fault takes, when not told
@@ -58,6 +59,7 @@ class PageThreadRow:
     footprint_pages: int
     references: int  # in the log
     logged: int
+    path_within: float | None  # as in PathAccuracy, of its own log and its own curve
 
 
 @dataclass(frozen=True)
@@ -124,6 +126,8 @@ class Pages:
     curve: list[CurveRow]
     path_curve: list[CurveRow]  # what the units' logs say
     path_accuracy: PathAccuracy
+    mru_curve: list[CurveRow]  # of the references kept, where it was asked for
+    reversed_rank: list[CurveRow]  # what was once taken for that, and is not
     units: list[PageUnitRow]
     threads: list[PageThreadRow]
     objects: list[PageObjectRow]
@@ -221,8 +225,10 @@ def pages(
     object_name: str | None = None,
     region: str | None = None,
     window: int = 0,
+    mru: bool = False,
 ) -> Pages:
-    """Of the whole run, or of one thread, object or region of the program."""
+    """Of the whole run, or of one thread, object or region of the program. With `mru` also the
+    curve of MRU, and that of reversed LRU ranks beside it."""
     asked = [x for x in (thread, object_name, region) if x is not None]
     if len(asked) > 1:
         raise StallscopeError("--thread, --object and --region: one at a time")
@@ -252,6 +258,8 @@ def pages(
         curve=curve,
         path_curve=path_curve,
         path_accuracy=_accuracy(curve, path_curve, view.options.buffer_entries * len(units)),
+        mru_curve=rows_of(feed(_engine.MruStack(), kept, "page").curve()) if mru else [],
+        reversed_rank=rows_of(feed(_engine.ReversedRank(), kept, "page").curve()) if mru else [],
         units=units,
         threads=_threads(view),
         objects=_objects(view),
@@ -453,12 +461,25 @@ def _threads(view: PageView) -> list[PageThreadRow]:
         row["thread"]: row["name"]
         for row in view.parts[0].recording.table("thread").select(["thread", "name"]).to_pylist()
     }
+    by_thread = sorted(grouped(view.log, "thread").items())
+    apart = 1 < len(by_thread) <= MOST_THREADS and view.threads_apart()
     return [
         PageThreadRow(
-            number, names.get(number, ""), facts["pages"], facts["references"], facts["logged"]
+            thread=number,
+            name=names.get(number, ""),
+            footprint_pages=facts["pages"],
+            references=facts["references"],
+            logged=facts["logged"],
+            path_within=_thread_accuracy(view, number).within if apart else None,
         )
-        for number, facts in sorted(grouped(view.log, "thread").items())
+        for number, facts in by_thread
     ]
+
+
+def _thread_accuracy(view: PageView, thread: int) -> PathAccuracy:
+    logged = with_flag(_chosen(view, thread, None, None), LOGGED)
+    found = lru_curve(logged) if logged.num_rows else []
+    return _accuracy(view.exact_curve(thread), found, view.options.buffer_entries)
 
 
 def _objects(view: PageView) -> list[PageObjectRow]:

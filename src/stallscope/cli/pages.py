@@ -96,6 +96,9 @@ def command() -> None:
 @click.option(
     "--window", type=Count(), default=0, metavar="N", help="Instructions of a working set [1%]."
 )
+@click.option(
+    "--mru", is_flag=True, help="Also MRU's curve, and that of reversed ranks, which is not MRU."
+)
 @page_options
 @json_option
 @csv_option
@@ -107,6 +110,7 @@ def curve(
     object_name: str | None,
     region: str | None,
     window: int,
+    mru: bool,
     as_json: bool,
     as_csv: bool,
     limit: int | None,
@@ -125,6 +129,7 @@ def curve(
         object_name=object_name,
         region=region,
         window=window,
+        mru=mru,
     )
     _show("pages", found, "curve", show_pages, as_json, as_csv, limit, plot)
 

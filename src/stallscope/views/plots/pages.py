@@ -45,6 +45,7 @@ def picture(result: Pages, limit: int | None) -> Picture:
                 lines=(
                     Line("every access" if result.exact else "references kept", _points(result)),
                     *_path(result),
+                    *_mru(result),
                 ),
                 marks=((result.knee.pages * result.page_size, f"knee: {knee}"),),
             ),
@@ -65,6 +66,11 @@ def _path(result: Pages) -> tuple[Line, ...]:
     if not result.path_curve:
         return ()
     return (Line("logged by PATH", _drawn(result.path_curve, result), dashed=True),)
+
+
+def _mru(result: Pages) -> tuple[Line, ...]:
+    curves = (("MRU", result.mru_curve), ("reversed rank, not MRU", result.reversed_rank))
+    return tuple(Line(name, _drawn(curve, result)) for name, curve in curves if curve)
 
 
 def _drawn(curve: list[CurveRow], result: Pages) -> tuple[tuple[float, float], ...]:

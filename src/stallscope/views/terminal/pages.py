@@ -13,7 +13,7 @@ from stallscope.views.terminal.text import amount, clean, size
 
 if TYPE_CHECKING:
     from stallscope.analyses.page_replacement import PageReplacement
-    from stallscope.analyses.pages import Pages
+    from stallscope.analyses.pages import CurveRow, Pages
 
 SIZES = 16  # of the curve that are shown
 OBJECTS = 10
@@ -23,11 +23,13 @@ def show_pages(result: Pages, console: Console, limit: int) -> None:
     together(result.processes, console)
     _facts(result, console)
     console.print()
-    curve = table(("memory", True), ("pages", True), ("misses", True), ("", False))
+    more = (("MRU", True), ("reversed rank", True)) if result.mru_curve else ()
+    curve = table(("memory", True), ("pages", True), ("misses", True), *more, ("", False))
     for row in result.points(limit or len(result.curve)):
         mark = "<- knee" if row.pages == result.knee.pages else ""
         bytes_ = size(row.pages * result.page_size)
-        curve.add_row(bytes_, f"{row.pages:,}", f"{row.misses:,}", mark)
+        others = [_misses(of, row.pages) for of in (result.mru_curve, result.reversed_rank) if of]
+        curve.add_row(bytes_, f"{row.pages:,}", f"{row.misses:,}", *others, mark)
     console.print(curve)
     if len(result.threads) > 1:
         console.print()
@@ -66,6 +68,10 @@ def show_pages(result: Pages, console: Console, limit: int) -> None:
         )
     console.print(objects)
     left_out(console, len(result.objects) - shown)
+
+
+def _misses(curve: list[CurveRow], pages: int) -> str:
+    return f"{curve[min(pages, len(curve)) - 1].misses:,}"
 
 
 def _facts(result: Pages, console: Console) -> None:
