@@ -6,10 +6,19 @@ from __future__ import annotations
 import shlex
 import tempfile
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
+from stallscope.errors import StallscopeError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from stallscope.analyses.live import LiveObjects
+
 PROGRAM = "list"
+LONGER = ("200000", "60", "shuffled")  # some seconds at native speed
 
 
 @click.command("demo")
@@ -50,6 +59,8 @@ def command(output: str) -> None:
         shown = shlex.join([PROGRAM, *arguments])
         console.print(Text(f"$ stallscope record --trace -o {output} -- {shown}", style="bold"))
         recorded = record([str(program), *arguments], output=output, force=True, trace=True)
+        native = Path(output).with_suffix(".native" + Path(output).suffix)
+        waits = _at_native_speed([str(program), *LONGER], native)
     console.print(Text(f"\n$ stallscope info {output}", style="bold"))
     info_view.show(info(recorded.recording), console, 10)
     picture = Path(output).with_suffix(".html")
@@ -72,6 +83,38 @@ def command(output: str) -> None:
     )
     console.print(Text(f"\n$ stallscope pages {output}", style="bold"))
     show_pages(pages(page_view(recorded.recording)), console, 4)
+    _show_waits(waits, native, console)
     console.print(Text(f"\nThe recording is {recorded.recording.path}"))
     console.print(Text(f"The picture is {picture.absolute()}"))
     console.print(Text("next: stallscope record -- YOUR PROGRAM"))
+
+
+def _at_native_speed(command: list[str], output: Path) -> LiveObjects | StallscopeError:
+    """What it waits for on this machine, or why that cannot be seen."""
+    from stallscope.analyses.live import LiveView, live_objects
+    from stallscope.record import record
+    from stallscope.viewing import view
+
+    try:
+        made = record(command, source="clock", output=output, force=True)
+        found = view(made.recording)
+        assert isinstance(found, LiveView)
+        return live_objects(found)
+    except StallscopeError as error:
+        return error
+
+
+def _show_waits(waits: LiveObjects | StallscopeError, output: Path, console: Console) -> None:
+    from rich.text import Text
+
+    from stallscope.views.terminal.live import show_objects
+
+    shown = shlex.join([PROGRAM, *LONGER])
+    console.print(
+        Text(f"\n$ stallscope record --source clock -o {output} -- {shown}", style="bold")
+    )
+    if isinstance(waits, StallscopeError):
+        console.print(Text(f"not here: {waits}"))
+        return
+    console.print(Text(f"$ stallscope objects {output}", style="bold"))
+    show_objects(waits, console, 3)
