@@ -63,7 +63,7 @@ CodeFile* CodeFiles::open(const std::string& path) {
 
 SampledImage::SampledImage(Sampling sampling, std::uint32_t pid, std::string name)
     : sampling_(sampling), pid_(pid), name_(std::move(name)) {
-  if (!sampling_.heap_logs.empty()) heap_.expect(sampling_.heap_logs, name_);
+  if (!sampling_.heap_logs.empty()) heap_.expect(sampling_.heap_logs, name_, sampling_.started);
 }
 
 std::uint32_t SampledImage::thread_of(std::uint32_t tid, std::uint64_t time) {
@@ -211,18 +211,18 @@ void SampledImage::find_waiting(const Sample& sample, Row& row) {
   if (!address) return;
   row.address = *address;
   row.how = spot.recipe.how;
-  row.bucket = bucket_of(*address);
+  row.bucket = bucket_of(*address, row.time);
   if (sampling_.offered != nullptr)
     sampling_.offered->push_back(
         {this, {*address, sample.ip, sample.source.time, sample.source.tid}});
 }
 
 // What the allocation log knows lies in mappings; names and stacks are not its business.
-std::uint32_t SampledImage::bucket_of(std::uint64_t address) {
+std::uint32_t SampledImage::bucket_of(std::uint64_t address, std::uint64_t time) {
   const probes::BucketId found = buckets_.find(address);
   const std::string_view kind = buckets_.kind_of(found);
   if (kind != "mapping" && kind != "unknown") return found;
-  const auto site = heap_.find(address);
+  const auto site = heap_.find(address, time);
   return site ? buckets_.of_site(*site) : found;
 }
 
@@ -232,7 +232,7 @@ void SampledImage::take_given(const Sample& sample, Row& row) {
   const bool timed = sample.has(kSampleWeight | kSampleWeightParts) && sample.latency != 0;
   row.address = sample.address;
   row.how = How::kGiven;
-  row.bucket = bucket_of(sample.address);
+  row.bucket = bucket_of(sample.address, row.time);
   row.data_source = sample.data_source;
   if (timed) row.latency = sample.latency;
   if (sample.mode != Mode::user) return;
@@ -423,7 +423,7 @@ SampledTables SampledImage::tables() {
   fill_samples(out);
   fill_watches(out);
   fill_objects(out);
-  heap_.poll(sampling_.started);
+  heap_.poll();
   fill_sites(out);
   heap_.fill_large(last_numbers_, out.object);
   fill_heap_quality(out);

@@ -84,7 +84,7 @@ class SampledImage {
   // A granule of its memory whose watching is over.
   void watched(Watched watched);
   // Takes what its allocation log has; now and then, or that fills up.
-  void poll_heap() { heap_.poll(sampling_.started); }
+  void poll_heap() { heap_.poll(); }
 
   std::uint64_t samples() const { return rows_.size(); }
   // Once, at the end.
@@ -142,7 +142,7 @@ class SampledImage {
   Spot make_spot(std::uint64_t ip, unsigned skid);
   void find_waiting(const Sample& sample, Row& row);
   void take_given(const Sample& sample, Row& row);
-  std::uint32_t bucket_of(std::uint64_t address);
+  std::uint32_t bucket_of(std::uint64_t address, std::uint64_t time);
   void weigh_spots();
   double waits_at(const Spot& spot, const FunctionCode& code) const;
   const FunctionCode* code_of(const Spot& spot) const;

@@ -13,7 +13,9 @@ bool SampledHeap::open() {
   auto opened = HeapLog::open(path_);
   if (!opened) return false;
   logs_.insert(logs_.begin(), std::make_shared<HeapLog>(std::move(*opened)));
-  return own_ = true;
+  own_ = true;
+  poll();  // it may have been there for a while
+  return true;
 }
 
 std::uint32_t SampledHeap::number_of(std::size_t log, std::uint32_t site) {
@@ -21,17 +23,28 @@ std::uint32_t SampledHeap::number_of(std::size_t log, std::uint32_t site) {
   return numbers_.try_emplace({logs_[log].get(), site}, next).first->second;
 }
 
-std::optional<std::uint32_t> SampledHeap::find(std::uint64_t address) {
+// Those that died since are looked at first: what lives there now may be younger than the time.
+const SampledHeap::Large* SampledHeap::large_at(std::uint64_t address, std::uint64_t time) const {
+  for (auto dead = gone_.rbegin(); dead != gone_.rend() && dead->died > time; ++dead)
+    if (dead->born <= time && address - dead->address < dead->size) return &*dead;
+  const auto after = large_.upper_bound(address);
+  if (after == large_.begin()) return nullptr;
+  const Large& block = std::prev(after)->second;
+  return address - block.address < block.size ? &block : nullptr;
+}
+
+std::optional<std::uint32_t> SampledHeap::find(std::uint64_t address, std::uint64_t time) {
   open();
+  if (const Large* block = large_at(address, time)) return block->site;
   for (std::size_t i = 0; i < logs_.size(); ++i)
     if (const auto block = logs_[i]->find(Address(address))) return number_of(i, block->site);
   return std::nullopt;
 }
 
-void SampledHeap::poll(std::uint64_t started) {
+void SampledHeap::poll() {
   if (!open()) return;
   for (const LargeEvent& event : logs_.front()->poll()) {
-    const std::uint64_t when = event.time > started ? event.time - started : 0;
+    const std::uint64_t when = event.time > started_ ? event.time - started_ : 0;
     const auto before = large_.find(event.address.value);
     if (before != large_.end()) {
       before->second.died = when;

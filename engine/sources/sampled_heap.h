@@ -18,15 +18,20 @@ namespace stallscope::sources {
 
 class SampledHeap {
  public:
-  // Where the logs of all images are, and this one's name. It may come later, or never.
-  void expect(const std::string& folder, const std::string& name) { path_ = folder + "/" + name; }
+  // Where the logs of all images are, and this one's name. It may come later, or never. `started`
+  // is what times count from.
+  void expect(const std::string& folder, const std::string& name, std::uint64_t started) {
+    path_ = folder + "/" + name;
+    started_ = started;
+  }
   void inherit(SampledHeap& parent);
 
-  // The site of the block that holds an address: a number of this image's own.
-  std::optional<std::uint32_t> find(std::uint64_t address);
+  // The site of the block that holds an address: a number of this image's own. Of a large block,
+  // that held it at that time; of a small one, that holds it now.
+  std::optional<std::uint32_t> find(std::uint64_t address, std::uint64_t time);
 
-  // Takes births and deaths of large blocks. `started` is what times count from.
-  void poll(std::uint64_t started);
+  // Takes births and deaths of large blocks.
+  void poll();
 
   struct Site {
     std::uint32_t number;
@@ -45,14 +50,16 @@ class SampledHeap {
     std::uint32_t site, thread;
   };
   bool open();
+  const Large* large_at(std::uint64_t address, std::uint64_t time) const;
   std::uint32_t number_of(std::size_t log, std::uint32_t site);
 
   std::string path_;                            // empty: there is none, or it is open
   std::vector<std::shared_ptr<HeapLog>> logs_;  // the image's own is the first, when it is there
   bool own_ = false;
+  std::uint64_t started_ = 0;
   std::map<std::pair<const HeapLog*, std::uint32_t>, std::uint32_t> numbers_;
   std::map<std::uint64_t, Large> large_;  // live, by address
-  std::vector<Large> gone_;
+  std::vector<Large> gone_;               // in the order in which they died
 };
 
 }  // namespace stallscope::sources

@@ -94,6 +94,8 @@ void SampledTree::add(std::span<const std::byte> record, const Layout& layout) {
 }
 
 void SampledTree::settle(std::uint64_t until) {
+  // What was allocated by now is known before samples ask for it.
+  for (auto& [pid, image] : current_) image->poll_heap();
   std::stable_sort(pending_.begin(), pending_.end(),
                    [](const Pending& a, const Pending& b) { return a.time < b.time; });
   std::size_t done = 0;
@@ -110,7 +112,6 @@ void SampledTree::settle(std::uint64_t until) {
   }
   bytes_ = std::move(rest);
   pending_ = std::move(later);
-  for (auto& [pid, image] : current_) image->poll_heap();
 }
 
 void SampledTree::take(const Event& event) {
