@@ -19,6 +19,7 @@ from pathlib import Path
 from rich.console import Console
 
 from benchmarks import (
+    agreement_bench,
     engine_bench,
     heaplog_bench,
     live_bench,
@@ -33,7 +34,7 @@ from stallscope.record import host
 
 NAMES = (
     *(program.name for program in PROGRAMS),
-    *("start", "replay", "engine", "pages", "heaplog", "live", "reuse"),
+    *("start", "replay", "engine", "pages", "heaplog", "live", "reuse", "agreement"),
 )
 
 
@@ -113,6 +114,8 @@ def main() -> int:
             rows += live_bench.rows(options.runs, say)
         if "reuse" in wanted:
             rows += reuse_bench.rows(say)
+        if "agreement" in wanted:
+            rows += agreement_bench.rows(say)
     except BenchmarkError as error:
         say(f"error: {error}")
         return 1

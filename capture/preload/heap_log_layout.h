@@ -4,9 +4,11 @@
 //
 // Blocks are told by marks: two bytes for every 16 bytes of address space (a granule), kept only
 // for those regions of 256 KiB where the program's heap is. The mark of the granule where a block
-// begins is the number of its site; the mark after it is HEAP_LOG_IS_SIZE | its size. free() sets
-// the first one to 0. So whoever wants to know which block holds an address walks back to the
-// nearest mark of a site. A block too small for two granules has one mark only.
+// begins is the number of its site; the mark after it is HEAP_LOG_IS_SIZE | its size. free() adds
+// HEAP_LOG_FREED to the first one: who asks may ask about a moment ago. So whoever wants to know
+// which block holds an address walks back to the nearest mark of a site that is not freed, and if
+// that block ends before, to the nearest freed one. A block too small for two granules has one mark
+// only.
 //
 // A large block's first mark is HEAP_LOG_LARGE, and the mark after it holds HEAP_LOG_IS_SIZE | its
 // place in the list of live large blocks. Births and deaths of large blocks are also written into
@@ -19,11 +21,12 @@
 #define HEAP_LOG_MAGIC 0x31676c7061656873u  // "sheaplg1"
 
 enum {
-  HEAP_LOG_VERSION = 1,
+  HEAP_LOG_VERSION = 2,
   HEAP_LOG_PAGE = 4096,
   HEAP_LOG_FRAMES = 16,
-  HEAP_LOG_SITES = 0x7fff,     // sites are 1 .. HEAP_LOG_SITES - 1
-  HEAP_LOG_LARGE = 0x7fff,     // as a mark
+  HEAP_LOG_SITES = 0x3fff,     // sites are 1 .. HEAP_LOG_SITES - 1
+  HEAP_LOG_LARGE = 0x3fff,     // as a mark
+  HEAP_LOG_FREED = 0x4000,     // as a bit of a mark
   HEAP_LOG_IS_SIZE = 0x8000,   // as a bit of a mark
   HEAP_LOG_SMALL = 0x8000,     // blocks of fewer bytes are small
   HEAP_LOG_UNKNOWN_SITE = 1,   // of blocks that were seen, but whose path was not

@@ -71,6 +71,6 @@ INLINE bool hot_forget(void* block) {
   uint16_t* marks;
   bool is_near = hot_marks(hot_self, block, &marks);
   if (UNLIKELY(!is_near || *marks == HEAP_LOG_LARGE)) return slow_forget(block);
-  *marks = 0;
+  *marks |= HEAP_LOG_FREED;
   return true;
 }

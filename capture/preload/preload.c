@@ -61,7 +61,7 @@ INLINE void* reallocated(void* block, size_t size, const uintptr_t* slot) {
   bool is_near = hot_marks(hot_self, block, &marks);
   if (UNLIKELY(!is_near || *marks == HEAP_LOG_LARGE)) return slow_realloc(block, size, slot);
   uint16_t before = *marks;
-  *marks = 0;
+  *marks = before | HEAP_LOG_FREED;
   void* made = real.realloc(block, size);
   if (UNLIKELY(made == NULL && size != 0)) *marks = before;
   return hot_note(made, size, slot);

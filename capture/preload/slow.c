@@ -106,9 +106,13 @@ void* slow_note(void* block, size_t size, const uintptr_t* slot) {
   return block;
 }
 
+static bool is_freed(uint16_t mark) {
+  return (mark & (HEAP_LOG_IS_SIZE | HEAP_LOG_FREED)) == HEAP_LOG_FREED;
+}
+
 void* slow_note_once(void* block, size_t size, const uintptr_t* slot) {
   const uint16_t* marks = block != NULL ? regions_find(block) : NULL;
-  return marks == NULL || *marks == 0 ? slow_note(block, size, slot) : block;
+  return marks == NULL || *marks == 0 || is_freed(*marks) ? slow_note(block, size, slot) : block;
 }
 
 bool slow_forget(void* block) {
@@ -119,7 +123,7 @@ bool slow_forget(void* block) {
   if (*marks == HEAP_LOG_LARGE)
     large_forget(hot_self, block, marks);
   else
-    *marks = 0;
+    *marks |= HEAP_LOG_FREED;
   return true;
 }
 
@@ -141,7 +145,7 @@ void* slow_realloc(void* block, size_t size, const uintptr_t* slot) {
   if (mark == HEAP_LOG_LARGE)
     was = large_forget(hot_self, block, marks);
   else if (mark != 0)
-    *marks = 0;
+    *marks = mark | HEAP_LOG_FREED;
   void* made = real.realloc(block, size);
   if (made != NULL)
     slow_note(made, size, slot);

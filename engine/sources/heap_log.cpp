@@ -26,7 +26,13 @@ std::uint64_t slot_at(std::uint32_t slot) {
   return HEAP_LOG_SLOTS_AT + std::uint64_t{slot} * sizeof(heap_log_slot);
 }
 
-bool is_start(std::uint16_t mark) { return mark != 0 && (mark & HEAP_LOG_IS_SIZE) == 0; }
+bool is_start(std::uint16_t mark) {
+  return mark != 0 && (mark & (HEAP_LOG_IS_SIZE | HEAP_LOG_FREED)) == 0;
+}
+
+bool is_freed_start(std::uint16_t mark) {
+  return (mark & (HEAP_LOG_IS_SIZE | HEAP_LOG_FREED)) == HEAP_LOG_FREED && mark != HEAP_LOG_FREED;
+}
 
 }  // namespace
 
@@ -133,7 +139,13 @@ std::optional<HeapBlock> HeapLog::find(Address address) {
     if (address.value - block.start.value < block.size) return block;
   }
   if (address.value >= kHighest) return std::nullopt;
-  return find_small(address.value);
+  return find_small(address.value, is_start);
+}
+
+std::optional<HeapBlock> HeapLog::find_freed(Address address) {
+  refresh();
+  if (address.value >= kHighest) return std::nullopt;
+  return find_small(address.value, is_freed_start);
 }
 
 // The marks from a granule on, as many as its region still has and one more, which lies behind them
@@ -148,7 +160,8 @@ void HeapLog::read_marks(std::uint64_t granule, std::uint16_t* marks, std::uint6
 }
 
 // The granules of one region between `first` and `last`, backwards to the first start.
-std::optional<std::uint64_t> HeapLog::start_between(std::uint64_t first, std::uint64_t last) const {
+std::optional<std::uint64_t> HeapLog::start_between(std::uint64_t first, std::uint64_t last,
+                                                    IsStart is_start) const {
   std::vector<std::uint16_t> marks(last - first + 1);
   read_marks(first, marks.data(), marks.size());
   for (std::uint64_t at = marks.size(); at > 0; --at)
@@ -156,12 +169,12 @@ std::optional<std::uint64_t> HeapLog::start_between(std::uint64_t first, std::ui
   return std::nullopt;
 }
 
-std::optional<HeapBlock> HeapLog::find_small(std::uint64_t address) const {
+std::optional<HeapBlock> HeapLog::find_small(std::uint64_t address, IsStart is_start) const {
   const std::uint64_t granule = address / kGranule;
   const std::uint64_t first = granule < kReach ? 0 : granule - kReach;
   const std::uint64_t border = granule / kRegionMarks * kRegionMarks;
-  std::optional<std::uint64_t> start = start_between(std::max(first, border), granule);
-  if (!start && first < border) start = start_between(first, border - 1);
+  std::optional<std::uint64_t> start = start_between(std::max(first, border), granule, is_start);
+  if (!start && first < border) start = start_between(first, border - 1, is_start);
   if (!start) return std::nullopt;
   std::uint16_t marks[2];
   read_marks(*start, marks, 2);
@@ -170,7 +183,8 @@ std::optional<HeapBlock> HeapLog::find_small(std::uint64_t address) const {
   const bool has_size = (marks[1] & HEAP_LOG_IS_SIZE) != 0;
   const std::uint64_t size = has_size ? marks[1] & (HEAP_LOG_SMALL - 1) : kGranule;
   if (address - *start * kGranule >= size) return std::nullopt;
-  return HeapBlock{marks[0], false, Address{*start * kGranule}, size};
+  const std::uint32_t site = marks[0] & (HEAP_LOG_FREED - 1);
+  return HeapBlock{site, false, Address{*start * kGranule}, size};
 }
 
 void HeapLog::take_ring(std::uint32_t slot, std::vector<LargeEvent>& events) {

@@ -59,6 +59,8 @@ class HeapLog {
 
   // The live block that holds an address; none when no block does, or none that the log knows.
   std::optional<HeapBlock> find(Address address);
+  // The small block that held it last, of those that are free now.
+  std::optional<HeapBlock> find_freed(Address address);
 
   // Births and deaths of large blocks since the last call, in time order. Their places in the log
   // become free for the program, when the file may be written.
@@ -83,8 +85,10 @@ class HeapLog {
   void refresh_live();
   void take_ring(std::uint32_t slot, std::vector<LargeEvent>& events);
   void add_hot_counts(std::vector<HeapSite>& sites);
-  std::optional<HeapBlock> find_small(std::uint64_t address) const;
-  std::optional<std::uint64_t> start_between(std::uint64_t first, std::uint64_t last) const;
+  using IsStart = bool (*)(std::uint16_t mark);
+  std::optional<HeapBlock> find_small(std::uint64_t address, IsStart is_start) const;
+  std::optional<std::uint64_t> start_between(std::uint64_t first, std::uint64_t last,
+                                             IsStart is_start) const;
   void read_marks(std::uint64_t granule, std::uint16_t* marks, std::uint64_t count) const;
   bool read(std::uint64_t offset, void* to, std::size_t bytes) const;
   Error damaged(const std::string& why) const;

@@ -38,6 +38,10 @@ std::optional<std::uint32_t> SampledHeap::find(std::uint64_t address, std::uint6
   if (const Large* block = large_at(address, time)) return block->site;
   for (std::size_t i = 0; i < logs_.size(); ++i)
     if (const auto block = logs_[i]->find(Address(address))) return number_of(i, block->site);
+  // The sample is from a moment ago: what is free now need not have been then.
+  if (own_)
+    if (const auto block = logs_.front()->find_freed(Address(address)))
+      return number_of(0, block->site);
   return std::nullopt;
 }
 

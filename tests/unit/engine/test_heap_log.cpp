@@ -103,8 +103,25 @@ TEST_CASE("a small block is found from its first byte to its last") {
   }
   CHECK(!read.find(Address{start + 40}));
   CHECK(!read.find(Address{start - 1}));
-  log.mark(0, 100, 0);  // freed
+  CHECK(!read.find_freed(Address{start}));
+  log.mark(0, 100, 3 | HEAP_LOG_FREED, size_mark(40));
   CHECK(!read.find(Address{start}));
+}
+
+TEST_CASE("what a freed block held is its, until another lies there") {
+  Written log;
+  log.region(5);
+  log.mark(0, 100, 3 | HEAP_LOG_FREED, size_mark(40));
+  log.mark(0, 110, HEAP_LOG_FREED);  // of no site
+  HeapLog read = log.open();
+  const std::uint64_t start = 5 * kRegion + 1600;
+  REQUIRE(read.find_freed(Address{start + 39}));
+  CHECK(read.find_freed(Address{start + 39})->site == 3);
+  CHECK(!read.find_freed(Address{start + 40}));
+  CHECK(!read.find_freed(Address{start + 160}));
+  log.mark(0, 98, 4, size_mark(100));  // over it
+  CHECK(read.find(Address{start + 39})->site == 4);
+  CHECK(!read.find(Address{start + 80}));
 }
 
 TEST_CASE("a block with one granule ends with it") {
