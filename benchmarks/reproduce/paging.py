@@ -12,7 +12,7 @@ from benchmarks.measure import timed as run_timed
 from benchmarks.reproduce.charts import bars
 from benchmarks.reproduce.lab import STALLSCOPE, Lab, timed
 from benchmarks.reproduce.page import Page, Shown, code, count, decimal, percent
-from stallscope.analyses.pages import PageView
+from stallscope.analyses.page_view import PageView
 
 NAME, TITLE = "paging", "Page access tracking"
 # Footprints of a few to some fifty megabytes: the original's had 430 to 903.

@@ -9,8 +9,9 @@ from typing import Any
 
 from stallscope import _engine
 from stallscope.analyses import page_overhead as analysis
+from stallscope.analyses.page_curves import LOGGED, feed, with_flag
 from stallscope.analyses.page_overhead import PageOverhead
-from stallscope.analyses.pages import LOGGED, PageView, feed, with_flag
+from stallscope.analyses.page_view import PageView
 
 ROUNDS = 3
 FEW = 20_000  # entries below which the references kept are measured instead

@@ -13,7 +13,7 @@ import msgspec
 from stallscope import machines, processes, tracking
 from stallscope.analyses.live import LiveView
 from stallscope.analyses.objects import MissView
-from stallscope.analyses.pages import PageView
+from stallscope.analyses.page_view import PageView
 from stallscope.analyses.sites import DEPTH
 from stallscope.errors import StallscopeError
 from stallscope.recording import Recording, is_sampled, open_recording

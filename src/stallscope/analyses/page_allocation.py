@@ -20,8 +20,9 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
 from stallscope import _engine
+from stallscope.analyses.page_curves import LATENCY, feed, memory_pages, misses_at
 from stallscope.analyses.page_replacement import EPOCHS, GROUP, projected_time
-from stallscope.analyses.pages import LATENCY, PageView, feed, memory_pages, misses_at
+from stallscope.analyses.page_view import PageView
 from stallscope.errors import StallscopeError
 
 if TYPE_CHECKING:

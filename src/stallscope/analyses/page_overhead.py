@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from stallscope import _engine
-from stallscope.analyses.pages import PageView, feed
+from stallscope.analyses.page_curves import feed
+from stallscope.analyses.page_view import PageView
 from stallscope.errors import StallscopeError
 from stallscope.recording import PAGES
 
@@ -66,19 +67,7 @@ def overhead(
 ) -> PageOverhead:
     """Shares of the program's time, an instruction a cycle. `entry_cycles` is what one entry costs:
     `stallscope.page_overhead` measures that."""
-    for word, value in (
-        ("entry-cycles", entry_cycles),
-        ("exception-cycles", exception_cycles),
-        ("fault-cycles", fault_cycles),
-    ):
-        if value < 0:
-            raise StallscopeError(f"--{word} {value}: nothing takes less than no time")
-    if view.source == PAGES:
-        raise StallscopeError(
-            "a run under page protection has no PATH units",
-            "its own cost is the time that it took, beside that of a run without",
-            "stallscope record --probe pages",
-        )
+    _check(view, entry_cycles, exception_cycles, fault_cycles)
     kept = view.references_kept()
 
     def share(counts: dict[str, int], entries: int) -> float:
@@ -122,6 +111,22 @@ def overhead(
         enough=next((row.entries for row in rows if row.overhead < LIMIT), None),
         rows=rows,
     )
+
+
+def _check(view: PageView, entry_cycles: float, exception_cycles: int, fault_cycles: int) -> None:
+    for word, value in (
+        ("entry-cycles", entry_cycles),
+        ("exception-cycles", exception_cycles),
+        ("fault-cycles", fault_cycles),
+    ):
+        if value < 0:
+            raise StallscopeError(f"--{word} {value}: nothing takes less than no time")
+    if view.source == PAGES:
+        raise StallscopeError(
+            "a run under page protection has no PATH units",
+            "its own cost is the time that it took, beside that of a run without",
+            "stallscope record --probe pages",
+        )
 
 
 def _add(sums: dict[str, int], row: dict[str, int]) -> None:

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from stallscope import _engine
+from stallscope.analyses.page_curves import LATENCY, feed
 from stallscope.analyses.page_replacement import check_memory, chosen_log, projected_time
-from stallscope.analyses.pages import LATENCY, PageView, feed
+from stallscope.analyses.page_view import PageView
 from stallscope.errors import StallscopeError
 
 # Name, what the engine calls it, and whether its window or depth adapts.

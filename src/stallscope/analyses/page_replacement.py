@@ -12,17 +12,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from stallscope import _engine
-from stallscope.analyses.pages import (
+from stallscope.analyses.page_curves import (
     LATENCY,
     LOGGED,
     NOT_HOT,
     WRITES,
-    PageView,
     feed,
     memory_pages,
     misses_at,
     with_flag,
 )
+from stallscope.analyses.page_view import PageView
 from stallscope.errors import StallscopeError
 
 if TYPE_CHECKING:

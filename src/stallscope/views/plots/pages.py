@@ -17,7 +17,8 @@ from stallscope.views.plots.picture import (
 from stallscope.views.terminal.text import amount, clean, size
 
 if TYPE_CHECKING:
-    from stallscope.analyses.pages import CurveRow, Pages
+    from stallscope.analyses.page_curves import CurveRow
+    from stallscope.analyses.pages import Pages
 
 DRAWS = "Pages"
 COLUMNS = (("pages", "number"), ("memory", "number"), ("misses", "number"))

@@ -12,8 +12,9 @@ from stallscope.views.terminal.rows import left_out, table, together
 from stallscope.views.terminal.text import amount, clean, size
 
 if TYPE_CHECKING:
+    from stallscope.analyses.page_curves import CurveRow
     from stallscope.analyses.page_replacement import PageReplacement
-    from stallscope.analyses.pages import CurveRow, Pages
+    from stallscope.analyses.pages import Pages
 
 SIZES = 16  # of the curve that are shown
 OBJECTS = 10
