@@ -257,7 +257,7 @@ def watched_reuse(
         touch_cost=seen.cost,
         rate=rate,
         footprint=None,
-        times=_times(every),
+        times=_times(every, seen.cost),
         curve=_curve(every, waiting, rate, seen, main.options.get("watch", 0), covered),
         pairs=_pairs(seen),
         rows=_rows(seen),
@@ -272,8 +272,9 @@ def _processor_time(images: Sequence[Recorded]) -> float:
     return max(1e-9, sum(i.meta.samples for i in images) * main.sample_period / 1e9)
 
 
-def _times(survival: Survival | None) -> list[TimeRow]:
-    return [TimeRow(t, 1 - survival.at(t)) for t in WITHIN] if survival else []
+def _times(survival: Survival | None, cost: int) -> list[TimeRow]:
+    told = [time for time in WITHIN if time >= cost]
+    return [TimeRow(time, 1 - survival.at(time)) for time in told] if survival else []
 
 
 def _curve(

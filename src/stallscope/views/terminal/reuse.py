@@ -63,13 +63,20 @@ def objects_table(result: Reuse, limit: int) -> Table:
         found.add_row(
             f"{row.watches:,}",
             f"{row.reuses:,}",
-            moment(row.median),
-            moment(row.p90),
+            _told(row.median, result.touch_cost),
+            _told(row.p90, result.touch_cost),
             f"{row.never:.0%}",
             f"{row.threads:,}",
             Text(clean(row.object)),
         )
     return found
+
+
+def _told(nanoseconds: float | None, cost: int | None) -> str:
+    """Shorter times than a touch costs are not told apart."""
+    if nanoseconds is not None and cost and nanoseconds < cost:
+        return f"under {moment(cost)}"
+    return moment(nanoseconds)
 
 
 def pairs_table(result: Reuse, limit: int) -> Table:
