@@ -480,7 +480,7 @@ STALL_SOURCE = Table(
     (
         Column("source", "string", "cache, or memory"),
         Column("latency", "u64", "cycles that it takes", "cycles"),
-        Column("loads", "u64", "that it served"),
+        Column("misses", "u64", "of loads and stores that it served"),
         Column("cycles", "u64", "stall cycles, exactly", "cycles"),
     ),
 )

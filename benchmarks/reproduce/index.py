@@ -21,6 +21,8 @@ ORDER = (
     "times",
     "allocator",
     "paging",
+    "counters",
+    "stalls",
 )
 ABOUT = {
     "shares": "Tables 1 and 11",
@@ -34,6 +36,8 @@ ABOUT = {
     "times": "running times of chapters 4 and 5",
     "allocator": "the allocator of 4.5.2, preloaded",
     "paging": "Figures 4.2 and 4.8 to 4.13 of Azimi 2007",
+    "counters": "Tables 2 and 4, Figure 6 of the study of sampled counters (ICS 2005)",
+    "stalls": "Table 3 and section 6.3 of the same study",
 }
 
 

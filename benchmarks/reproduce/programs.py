@@ -25,7 +25,7 @@ for my $k (sort keys %h) { my $s = $h{$k}; $n++ while $s =~ /a[b-m]+z?/g;
   $s =~ tr/a-m/n-z/; $h{$k} = substr($s, 0, 10); }
 print "$n ", scalar(@w), "\\n";
 """
-CHESS = "depth 900\ngo\nquit\n"
+CHESS = "go\nquit\n"
 NUMERIC = {
     "multigrid": ("64", "6", "slow"),
     "shallow_water": ("256", "80", "slow"),

@@ -95,14 +95,14 @@ def _sources(page: Page, found: dict[str, Stalls]) -> None:
     page.heading("By source")
     page.text(
         """Data-cache stalls by what served the miss, counted exactly, beside what is often taken
-        for them: the source's latency times the loads that it served. The latter knows nothing of
+        for them: the source's latency times the misses that it served. The latter knows nothing of
         misses that overlap, and charges them all in full."""
     )
     rows = [
         [
             code(name),
             row.source,
-            Shown(row.loads, f"{row.loads:,}"),
+            Shown(row.misses, f"{row.misses:,}"),
             row.latency,
             Shown(row.cycles, f"{row.cycles:,}"),
             Shown(row.naive_cycles, f"{row.naive_cycles:,}"),
@@ -112,7 +112,15 @@ def _sources(page: Page, found: dict[str, Stalls]) -> None:
         for row in result.sources
         if row.cycles > 0
     ]
-    headings = ["program", "source", "loads", "latency", "stalled", "latency times loads", "error"]
+    headings = [
+        "program",
+        "source",
+        "misses",
+        "latency",
+        "stalled",
+        "latency times misses",
+        "error",
+    ]
     page.table("sources", headings, rows)
 
 

@@ -228,6 +228,7 @@ Finished Memory::store(std::uint64_t address, std::uint32_t size, std::uint64_t 
     Finished ignored{0};
     const std::uint32_t latency =
         seen.level == first_ ? machine_.config().memory_latency : seen.latency;
+    ++served_[seen.level];
     out.arrival = bring(seen, line, start_miss(ready, false, ignored), latency);
     out.source = static_cast<std::uint8_t>(seen.level);
   }

@@ -48,7 +48,8 @@ class Memory {
   std::uint32_t hit() const { return hit_; }
   // Accesses of somebody else, which take no time here.
   void disturb(std::uint64_t address);
-  const std::vector<std::uint64_t>& served() const { return served_; }  // loads that missed
+  // Misses of loads and stores that were waited for, by the level that had the line.
+  const std::vector<std::uint64_t>& served() const { return served_; }
 
  private:
   // What the machine says about one access.

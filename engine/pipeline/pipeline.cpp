@@ -23,6 +23,10 @@ Result<std::unique_ptr<Pipeline>> Pipeline::make(machine::Machine& machine,
                                                  const CoreConfig& config,
                                                  const PipelineOptions& options) {
   if (Status fine = check_core(config); !fine) return fine.error();
+  // Slices are measured in all cycles: nothing else would ever run.
+  if (options.slice > 0 && options.switch_cycles >= options.slice)
+    return Error{"a slice of " + std::to_string(options.slice) + " is too short",
+                 "a switch takes " + std::to_string(options.switch_cycles) + " cycles", ""};
   return std::unique_ptr<Pipeline>(new Pipeline(machine, code, config, options));
 }
 

@@ -76,7 +76,7 @@ class Pipeline {
   std::uint64_t switch_cycles() const { return switch_cycles_; }
   // Of data-cache stalls, by the level that served the miss; the last is memory.
   const std::vector<std::uint64_t>& source_cycles() const { return source_cycles_; }
-  // Loads that missed, by the level that served them.
+  // Misses of loads and stores, by the level that served them.
   const std::vector<std::uint64_t>& served() const { return memory_.served(); }
   // By index of the instruction times kCauses, plus the cause.
   const std::vector<std::uint64_t>& charged() const { return charged_; }

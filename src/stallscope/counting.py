@@ -86,6 +86,46 @@ def count_here(
     return result, found.status
 
 
+def overhead_here(
+    command: Sequence[str],
+    frequencies: Sequence[float],
+    events: Sequence[str] = ("page-faults", "context-switches", "minor-faults", "cpu-migrations"),
+    *,
+    counters: int = 2,
+    runs: int = 3,
+) -> dict[float, float]:
+    """How much more processor time a program takes when its groups are switched so often: medians
+    over alternated runs. Means something on a quiet machine only."""
+    import statistics
+
+    from stallscope.analyses.counters import split
+    from stallscope.record import multiplexing
+
+    groups, ratio = split(list(events), counters, None)
+    plain: list[float] = []
+    taken: dict[float, list[float]] = {frequency: [] for frequency in frequencies}
+    for _ in range(runs):
+        plain.append(_processor_time(command))
+        for frequency in frequencies:
+            run = multiplexing.run(command, groups, ratio=ratio, frequency=frequency)
+            taken[frequency].append(run.processor)
+    base = statistics.median(plain)
+    return {frequency: statistics.median(times) / base - 1 for frequency, times in taken.items()}
+
+
+def _processor_time(command: Sequence[str]) -> float:
+    """Of a program that nobody counts."""
+    import os
+
+    from stallscope.record import multiplexing
+
+    pid, go = multiplexing.start(command)
+    os.write(go, b"!")
+    os.close(go)
+    used = os.wait4(pid, 0)[2]
+    return used.ru_utime + used.ru_stime
+
+
 def _scaled(counts: list[dict[str, float]], clock: list[float]) -> dict[str, float]:
     """A round's vector at once, by linear scaling."""
     whole, seen, time = sum(clock), dict[str, float](), dict[str, float]()

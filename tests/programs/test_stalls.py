@@ -227,3 +227,27 @@ def test_slices_of_instructions_are_the_same_in_every_mode(
         full.append({row["event"]: row["full"] for row in rows if row["event"] != "cycles"})
     for name, count in full[0].items():
         assert count == pytest.approx(full[1][name], rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("-e", "mispredict"), "there is no event 'mispredict'"),
+        (("--counters", "0"), "0 counters cannot count"),
+        (("--ratio", "2"), "groups do not fit into a round of 2 slices"),
+        (("--slice", "1k"), "a slice of 1,000 cycles is too short"),
+        (("--slice", "1g"), "the run is shorter than one round"),
+        (("--estimator", "oracle"), "there is no estimator 'oracle'"),
+        (("--source", "magic"), "there is no source 'magic'"),
+    ],
+)
+def test_impossible_counting_gets_its_sentence(
+    words: tuple[str, str],
+    sentence: str,
+    made: Callable[..., Made],
+    stallscope: Callable[..., Ran],
+) -> None:
+    ran = stallscope("counters", made("straight", 1).path, *words)
+    assert ran.status == 2
+    assert sentence in ran.stderr
+    assert "Traceback" not in ran.stderr

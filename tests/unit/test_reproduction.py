@@ -82,3 +82,23 @@ def test_pages_keep_what_they_promise() -> None:
     small = [row for row in found["overhead"] if row["2,048"] < 0.06]
     assert len(small) >= len(found["overhead"]) / 2
     assert all(row["below 6% from"] is not None for row in found["overhead"])
+
+
+def test_most_sampled_counts_are_near_the_full_ones() -> None:
+    page = numbers("counters")
+    assert page["nine_cells"] >= 40
+    assert page["nine_within"] >= 0.9
+    by = {
+        row["estimator"].strip("`"): row
+        for row in page["estimators"]
+        if row["events"] == "of the table above"
+    }
+    best, linear = by["invariants"], by["linear"]
+    assert best["median KL"] < linear["median KL"]
+    assert best["mean error"] <= 0.076
+    assert best["covered"] >= 0.9
+
+
+def test_switching_costs_about_two_percent_at_twenty_thousand_a_second() -> None:
+    rows = {row["switches a second"]: row["here"] for row in numbers("counters")["overhead"]}
+    assert 0.01 < rows[20_000] < 0.04

@@ -197,6 +197,12 @@ def counters(
         by=by,
         rates=_rates(view) if slice_length is None and ratio is None else None,
     )
+    if by == "cycles" and made.slice <= SWITCH_CYCLES:
+        raise StallscopeError(
+            f"a slice of {made.slice:,} cycles is too short",
+            f"switching counters takes {SWITCH_CYCLES:,}",
+            f"--slice {SLICE}",
+        )
     even = made.unit == made.slice  # so that the core itself can switch, and pay for it
     run = view.but(
         slice=made.unit,

@@ -55,11 +55,11 @@ class SourceRow:
     """Data-cache stalls by what served the miss."""
 
     source: str
-    loads: int  # that it served
+    misses: int  # of loads and stores that it served
     latency: int  # cycles
     cycles: int  # stalled, exactly
     cpi: float
-    naive_cycles: int  # latency times loads
+    naive_cycles: int  # latency times misses
     naive_error: float | None  # of that; None where nothing stalled
 
 
@@ -200,19 +200,19 @@ def _sources(view: CoreView, totals: dict[str, int]) -> list[SourceRow]:
     for run in view.runs:
         for row in run.table("stall_source").to_pylist():
             entry = sums.setdefault(row["source"], [row["latency"], 0, 0])
-            entry[1] += row["loads"]
+            entry[1] += row["misses"]
             entry[2] += row["cycles"]
     return [
         SourceRow(
             source=name,
-            loads=loads,
+            misses=misses,
             latency=latency,
             cycles=cycles,
             cpi=_ratio(cycles, totals["instructions"]),
-            naive_cycles=latency * loads,
-            naive_error=(latency * loads - cycles) / cycles if cycles else None,
+            naive_cycles=latency * misses,
+            naive_error=(latency * misses - cycles) / cycles if cycles else None,
         )
-        for name, (latency, loads, cycles) in sums.items()
+        for name, (latency, misses, cycles) in sums.items()
     ]
 
 

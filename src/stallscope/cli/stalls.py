@@ -73,7 +73,26 @@ def command(
     view = core_view(recording, machine=machine, process=process, mode=mode)
     result = stalls(view, by=by, without=without)
     _say_what_is_missing(view)
-    show("stalls", result, show_stalls, as_json, as_csv, limit, plot)
+    if as_csv:
+        return _print_csv(result.rows[: limit or None])
+    return show("stalls", result, show_stalls, as_json, as_csv, limit, plot)
+
+
+def _print_csv(rows: list[Any]) -> None:
+    """A column for each cause."""
+    import msgspec
+
+    from stallscope.analyses.stalls import SHOWN
+    from stallscope.views import document
+
+    plain = [msgspec.to_builtins(row) for row in rows]
+    document.print_csv(
+        [
+            {key: value for key, value in row.items() if key != "causes"}
+            | {cause: row["causes"].get(cause, 0) for cause in SHOWN if "causes" in row}
+            for row in plain
+        ]
+    )
 
 
 def _say_what_is_missing(view: Any) -> None:

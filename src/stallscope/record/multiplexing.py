@@ -59,6 +59,7 @@ class Slices:
     counts: list[dict[str, float]]  # of its group's events; empty where too little was seen
     full: list[dict[str, float]]  # of all events
     seconds: float
+    processor: float  # seconds of it, by the program and those of its children that it waited for
     status: int
 
 
@@ -185,7 +186,7 @@ def run(
         raise StallscopeError("there is no program to count", now="… --source perf -- PROGRAM")
     if frequency <= 0:
         raise StallscopeError(f"{frequency} switches a second are too few", now="--frequency 500")
-    pid, go = _start(command)
+    pid, go = start(command)
     opened: list[Event] = []
     try:
         made = _Multiplexer(pid, groups, privilege, opened)
@@ -209,7 +210,7 @@ def _end(pid: int) -> None:
         os.waitpid(pid, 0)
 
 
-def _start(command: Sequence[str]) -> tuple[int, int]:
+def start(command: Sequence[str]) -> tuple[int, int]:
     """A child that waits for a byte, so that events are there before the program is."""
     import shutil
 
@@ -260,24 +261,25 @@ class _Multiplexer:
         on_round: Callable[[list[int], list[dict[str, float]], list[float]], None] | None,
     ) -> Slices:
         draw = random.Random(seed)
-        made = Slices([], [], [], [], 0.0, 0)
+        made = Slices([], [], [], [], 0.0, 0.0, 0)
         began = time.monotonic()
-        due, status = began, None
+        due, status, processor = began, None, 0.0
         turns = [i % len(self.groups) for i in range(ratio)]
         while status is None:
             draw.shuffle(turns)
             for group in turns:
                 due = max(due, time.monotonic() - 0.5 / frequency) + 1 / frequency
                 self._slice(group, due, made)
-                done, code = os.waitpid(self.pid, os.WNOHANG)
+                done, code, used = os.wait4(self.pid, os.WNOHANG)
                 if done:
                     status = os.waitstatus_to_exitcode(code)
+                    processor = used.ru_utime + used.ru_stime
                     break
             else:
                 if on_round is not None:
                     on_round(made.order[-ratio:], made.counts[-ratio:], made.clock[-ratio:])
         seconds = time.monotonic() - began
-        return Slices(made.order, made.clock, made.counts, made.full, seconds, status)
+        return Slices(made.order, made.clock, made.counts, made.full, seconds, processor, status)
 
     def _slice(self, group: int, due: float, made: Slices) -> None:
         leader = self.leaders[group]

@@ -45,10 +45,10 @@ def _causes(result: Stalls, console: Console) -> None:
 
 
 def _sources(result: Stalls, console: Console) -> None:
-    console.print("\ndata_cache by what served the miss; naive is latency times loads")
+    console.print("\ndata_cache by what served the miss; naive is latency times misses")
     sources = table(
         ("source", False),
-        ("loads", True),
+        ("misses", True),
         ("latency", True),
         ("stalled", True),
         ("naive", True),
@@ -58,7 +58,7 @@ def _sources(result: Stalls, console: Console) -> None:
         error = "" if row.naive_error is None else f"{row.naive_error:+.0%}"
         sources.add_row(
             row.source,
-            amount(row.loads),
+            amount(row.misses),
             str(row.latency),
             amount(row.cycles),
             amount(row.naive_cycles),
