@@ -59,7 +59,7 @@ void Pipeline::on_block(const stream::Exit& exit, const std::uint64_t* addresses
     const std::uint32_t index = block.first_instruction + i;
     ++executed_[index];
     if (one.lines) fetch_lines(one, index);
-    add(one, index, block, addresses);
+    add(one, index, exit, addresses);
     if (one.flow != code::WorkFlow::kNext) {
       branch_ = &one;
       branch_index_ = index;
@@ -101,19 +101,19 @@ void Pipeline::fetch_line(std::uint64_t line, std::uint32_t index) {
   fetched_ = 0;
 }
 
-void Pipeline::add(const CoreInstruction& one, std::uint32_t index, const stream::Block& block,
+void Pipeline::add(const CoreInstruction& one, std::uint32_t index, const stream::Exit& exit,
                    const std::uint64_t* addresses) {
   if (size_ + one.count > config_.bundle || (options_.mode != Mode::real && size_ > 0)) close();
   const MicroOp* op = &lowered_.ops[one.first];
   const MicroOp* const end = op + one.count;
   if (one.count <= config_.bundle) [[likely]] {
     needs_.packed += one.needs.packed;
-    for (; op < end; ++op) fill(slots_[size_++], *op, index, block, addresses);
+    for (; op < end; ++op) fill(slots_[size_++], *op, index, exit, addresses);
   } else {
     for (; op < end; ++op) {
       if (size_ == config_.bundle) close();
       needs_.packed += needs_of(*op).packed;
-      fill(slots_[size_++], *op, index, block, addresses);
+      fill(slots_[size_++], *op, index, exit, addresses);
     }
   }
   ++instructions_;
@@ -123,14 +123,15 @@ void Pipeline::add(const CoreInstruction& one, std::uint32_t index, const stream
   }
 }
 
-void Pipeline::fill(Slot& slot, const MicroOp& op, std::uint32_t index, const stream::Block& block,
+// An exit may be taken before the last instruction has done all that it does.
+void Pipeline::fill(Slot& slot, const MicroOp& op, std::uint32_t index, const stream::Exit& exit,
                     const std::uint64_t* addresses) {
   slot.op = &op;
   slot.instruction = index;
   slot.address = machine::kNoAddress;
-  if (op.operation == kNoOperation) return;
+  if (op.operation >= exit.operations) return;
   slot.address = addresses[op.operation];
-  slot.size = code_.operations[block.first_operation + op.operation].size;
+  slot.size = std::max(1u, code_.operations[exit.first_operation + op.operation].size);
 }
 
 bool Pipeline::predicted(const CoreInstruction& branch, bool taken, std::uint64_t next) {

@@ -109,9 +109,9 @@ class Pipeline {
   void learn();
   void fetch_lines(const CoreInstruction& instruction, std::uint32_t index);
   void fetch_line(std::uint64_t line, std::uint32_t index);
-  void add(const CoreInstruction& instruction, std::uint32_t index, const stream::Block& block,
+  void add(const CoreInstruction& instruction, std::uint32_t index, const stream::Exit& exit,
            const std::uint64_t* addresses);
-  void fill(Slot& slot, const MicroOp& op, std::uint32_t index, const stream::Block& block,
+  void fill(Slot& slot, const MicroOp& op, std::uint32_t index, const stream::Exit& exit,
             const std::uint64_t* addresses);
   // The branch that was fetched last goes on here.
   void resolve(std::uint64_t next);
