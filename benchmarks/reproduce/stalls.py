@@ -13,7 +13,7 @@ from stallscope.pipelines import CoreView
 
 NAME, TITLE = "stalls", "Stalls: between modes, by program, by source"
 MACHINE = "ppc970"
-SLICE = 1_000_000  # instructions
+SLICE = 500_000  # instructions
 FREQUENT = 1e-4  # an instruction
 MODES = ("real", "single", "inorder")
 

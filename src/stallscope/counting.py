@@ -45,10 +45,12 @@ def count_here(
     privilege: str = "both",
     estimator: str = "invariants",
     seed: int = 1,
+    full: bool = True,
     log: Path | None = None,
 ) -> tuple[Counters, int]:
     """Runs a program and counts the kernel's events in groups that take turns, beside full counts;
-    also its exit status. `log` gets a line for each round while the program runs."""
+    also its exit status. Without `full` nothing is counted beside them, which costs less. `log`
+    gets a line for each round while the program runs."""
     from stallscope.analyses.counters import live, split
     from stallscope.record import multiplexing
 
@@ -72,6 +74,7 @@ def count_here(
         frequency=frequency,
         privilege=privilege,
         seed=seed,
+        full=full,
         on_round=on_round,
     )
     result = live(
@@ -94,10 +97,8 @@ def overhead_here(
     counters: int = 2,
     runs: int = 3,
 ) -> dict[float, float]:
-    """How much more processor time a program takes when its groups are switched so often: medians
-    over alternated runs. Means something on a quiet machine only."""
-    import statistics
-
+    """How much more processor time a program takes when its groups are switched so often: the least
+    of alternated runs, as others on the machine only make a run longer."""
     from stallscope.analyses.counters import split
     from stallscope.record import multiplexing
 
@@ -107,10 +108,9 @@ def overhead_here(
     for _ in range(runs):
         plain.append(_processor_time(command))
         for frequency in frequencies:
-            run = multiplexing.run(command, groups, ratio=ratio, frequency=frequency)
+            run = multiplexing.run(command, groups, ratio=ratio, frequency=frequency, full=False)
             taken[frequency].append(run.processor)
-    base = statistics.median(plain)
-    return {frequency: statistics.median(times) / base - 1 for frequency, times in taken.items()}
+    return {frequency: min(times) / min(plain) - 1 for frequency, times in taken.items()}
 
 
 def _processor_time(command: Sequence[str]) -> float:

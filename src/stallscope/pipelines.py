@@ -20,7 +20,7 @@ from stallscope.recording import STREAM, Recording, is_sampled, open_recording
 if TYPE_CHECKING:
     import pyarrow as pa
 
-FORMAT = 1  # of the model and its tables; what an earlier one left is computed again
+FORMAT = 2  # of the model and its tables; what an earlier one left is computed again
 MODES = ("real", "single", "inorder")
 CAUSES = (
     "data_cache",

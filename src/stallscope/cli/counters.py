@@ -32,6 +32,7 @@ from stallscope.cli.options import (
     metavar="user|kernel|both",
     help="Of perf: whose events count [both].",
 )
+@click.option("--alone", is_flag=True, help="Of perf: count nothing fully beside it; costs less.")
 @click.option("-e", "--events", multiple=True, metavar="NAMES|all", help="What is counted [all].")
 @click.option("--counters", "count", type=int, metavar="N", help="Physical ones [the machine's].")
 @click.option("--slice", "slice_length", type=Count(), metavar="CYCLES", help="[200,000]")
@@ -67,6 +68,7 @@ def command(
     source: str,
     frequency: float,
     privilege: str,
+    alone: bool,
     events: tuple[str, ...],
     count: int | None,
     only_plan: bool,
@@ -98,8 +100,9 @@ def command(
     from stallscope.views.terminal.counters import show_counters, show_plan
 
     if source == "perf":
+        words_of = options | {"alone": alone}
         return _here(
-            words, events, count, frequency, privilege, log, as_json, as_csv, limit, options
+            words, events, count, frequency, privilege, log, as_json, as_csv, limit, words_of
         )
     recording = _recording(words, source)
     wanted = events or ("all",)
@@ -154,6 +157,7 @@ def _here(
         privilege=privilege,
         estimator=options["estimator"],
         seed=options["seed"],
+        full=not options["alone"],
         log=log,
     )
     show("counters", result, show_counters, as_json, as_csv, limit)

@@ -177,9 +177,12 @@ def run(
     frequency: float,
     privilege: str = "both",
     seed: int = 1,
+    full: bool = True,
     on_round: Callable[[list[int], list[dict[str, float]], list[float]], None] | None = None,
 ) -> Slices:
-    """Runs a program to its end, its groups taking turns so many times a second."""
+    """Runs a program to its end, its groups taking turns so many times a second. With `full`
+    everything that hardware does not limit is counted all the time too, which costs an interrupt of
+    the program for each event and switch."""
     if privilege not in PRIVILEGES:
         raise StallscopeError(f"there is no privilege {privilege!r}", ", ".join(PRIVILEGES))
     if not command:
@@ -189,7 +192,7 @@ def run(
     pid, go = start(command)
     opened: list[Event] = []
     try:
-        made = _Multiplexer(pid, groups, privilege, opened)
+        made = _Multiplexer(pid, groups, privilege, opened, full)
         os.write(go, b"!")
         os.close(go)
         return made.run(ratio, frequency, seed, on_round)
@@ -232,7 +235,12 @@ def start(command: Sequence[str]) -> tuple[int, int]:
 
 class _Multiplexer:
     def __init__(
-        self, pid: int, groups: Sequence[Sequence[str]], privilege: str, opened: list[Event]
+        self,
+        pid: int,
+        groups: Sequence[Sequence[str]],
+        privilege: str,
+        opened: list[Event],
+        full: bool,
     ) -> None:
         def event(name: str, enabled: bool, leader: Event | None = None) -> Event:
             rights = privilege if name != "task-clock" else "both"
@@ -250,8 +258,11 @@ class _Multiplexer:
         # Hardware has no room for everything at once, and so no truth to compare with.
         names = [name for group in groups for name in group]
         self.all = {
-            name: event(name, True) for name in names if kind_of(name)[0] != perf_probe.HARDWARE
+            name: event(name, True)
+            for name in names
+            if full and kind_of(name)[0] != perf_probe.HARDWARE
         }
+        self.full = full
 
     def run(
         self,
@@ -288,7 +299,8 @@ class _Multiplexer:
         if left > 0:
             time.sleep(left)
         leader.disable()
-        clock, counted = float(self.clock.step()), float(leader.step())
+        counted = float(leader.step())
+        clock = float(self.clock.step()) if self.full else counted
         steps = {name: event.step() for name, event in self.groups[group].items()}
         # Between groups nobody counts; what was seen stands for that too. What saw next to nothing
         # of its slice tells nothing about it.
