@@ -92,38 +92,25 @@ def count_here(
 def overhead_here(
     command: Sequence[str],
     frequencies: Sequence[float],
-    events: Sequence[str] = ("page-faults", "context-switches", "minor-faults", "cpu-migrations"),
+    events: Sequence[str] = ("minor-faults", "context-switches", "cpu-migrations", "major-faults"),
     *,
     counters: int = 2,
-    runs: int = 3,
+    progress: str = "page-faults",
+    window: float = 0.1,
+    pairs: int = 20,
 ) -> dict[float, float]:
-    """How much more processor time a program takes when its groups are switched so often: the least
-    of alternated runs, as others on the machine only make a run longer."""
+    """What switching groups so often costs a steady program that runs long enough: how much more
+    processor time it takes for the same progress, which an event tells. Windows in which groups are
+    switched alternate with windows in which nothing is; medians over pairs of them, so that what
+    others do on the machine meets both alike. The program is ended."""
     from stallscope.analyses.counters import split
     from stallscope.record import multiplexing
 
-    groups, ratio = split(list(events), counters, None)
-    plain: list[float] = []
-    taken: dict[float, list[float]] = {frequency: [] for frequency in frequencies}
-    for _ in range(runs):
-        plain.append(_processor_time(command))
-        for frequency in frequencies:
-            run = multiplexing.run(command, groups, ratio=ratio, frequency=frequency, full=False)
-            taken[frequency].append(run.processor)
-    return {frequency: min(times) / min(plain) - 1 for frequency, times in taken.items()}
-
-
-def _processor_time(command: Sequence[str]) -> float:
-    """Of a program that nobody counts."""
-    import os
-
-    from stallscope.record import multiplexing
-
-    pid, go = multiplexing.start(command)
-    os.write(go, b"!")
-    os.close(go)
-    used = os.wait4(pid, 0)[2]
-    return used.ru_utime + used.ru_stime
+    groups, _ = split(list(events), counters, None)
+    return {
+        frequency: multiplexing.cost(command, groups, frequency, progress, window, pairs)
+        for frequency in frequencies
+    }
 
 
 def _scaled(counts: list[dict[str, float]], clock: list[float]) -> dict[str, float]:

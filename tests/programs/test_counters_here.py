@@ -109,3 +109,12 @@ def test_hidden_counters_are_told_with_what_works(stallscope: Callable[..., Ran]
     if ran.status == 0:
         pytest.skip("this machine shows its counters")
     assert "stallscope record --trace" in ran.stderr or "run as root" in ran.stderr
+
+
+@needs_perf
+def test_what_switching_costs_is_measured(program: Callable[..., Path]) -> None:
+    from stallscope.counting import overhead_here
+
+    found = overhead_here([str(program("steady")), "100000000"], [100], window=0.05, pairs=4)
+    assert set(found) == {100}
+    assert -0.9 < found[100] < 10  # what it is depends on the machine
