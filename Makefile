@@ -9,7 +9,6 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMPS := build/stamps
-CXX_BUILD := build/engine
 FUZZ_SECONDS ?= 120
 
 NATIVE := $(shell git ls-files -co --exclude-standard -- schemas include capture runtime engine bindings workloads CMakeLists.txt 2>/dev/null)
@@ -54,17 +53,19 @@ lint: $(STAMPS)/venv
 	@git ls-files -co --exclude-standard -- '*.c' '*.h' '*.cpp' | xargs clang-format --dry-run --Werror
 	@$(BIN)/python tests/longest.py
 
-engine-test: $(STAMPS)/venv ## the engine's own tests, without Python
-	@cmake -S . -B $(CXX_BUILD) -G Ninja -DSTALLSCOPE_TESTS=ON -DSTALLSCOPE_CAPTURE=OFF >/dev/null
-	@cmake --build $(CXX_BUILD) >/dev/null
-	@$(CXX_BUILD)/tests/unit/engine/engine_tests
+# In the folder of the extension, whose objects they share.
+engine-test: build ## the engine's own tests, without Python
+	@set -e; folder=$$(ls -dt build/cp3*-linux_* | head -1); \
+	cmake -S . -B $$folder -DSTALLSCOPE_TESTS=ON >/dev/null; \
+	cmake --build $$folder --target engine_tests >/dev/null; \
+	$$folder/tests/unit/engine/engine_tests
 
 unit: build
 	$(BIN)/pytest
 
 test-sanitize: $(STAMPS)/venv ## the engine's tests under address and undefined-behaviour sanitizers
 	@cmake -S . -B build/sanitize -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo -DSTALLSCOPE_TESTS=ON -DSTALLSCOPE_CAPTURE=OFF -DSTALLSCOPE_SANITIZE=ON >/dev/null
-	@cmake --build build/sanitize >/dev/null
+	@cmake --build build/sanitize --target engine_tests >/dev/null
 	@build/sanitize/tests/unit/engine/engine_tests
 
 fuzz: build ## a million mutations of a recording, a million of a stream, and the fuzzers for a while
