@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from stallscope import __version__, _engine, machines, meta, processes, results, tables
+from stallscope.analyses.stalls import SHOWN
 from stallscope.errors import StallscopeError
 from stallscope.machines import Machine
 from stallscope.machines.fault import nearest
@@ -22,17 +23,6 @@ if TYPE_CHECKING:
 
 FORMAT = 2  # of the model and its tables; what an earlier one left is computed again
 MODES = ("real", "single", "inorder")
-CAUSES = (
-    "data_cache",
-    "translation",
-    "load_store",
-    "rejection",
-    "fpu",
-    "iu",
-    "branch_mispredict",
-    "inst_cache",
-    "other",
-)
 
 
 class CoreProbe(msgspec.Struct, frozen=True):
@@ -103,11 +93,11 @@ def check_probe(probe: CoreProbe) -> None:
             nearest(probe.mode, list(MODES)),
         )
     for cause in probe.without:
-        if cause not in CAUSES:
+        if cause not in SHOWN:
             raise StallscopeError(
                 f"there is no cause {cause!r}",
-                f"there is: {', '.join(CAUSES)}",
-                nearest(cause, list(CAUSES)),
+                f"there is: {', '.join(SHOWN)}",
+                nearest(cause, list(SHOWN)),
             )
 
 
