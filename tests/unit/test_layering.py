@@ -29,6 +29,7 @@ ENGINE = {
     "symbols": {"base"},
     "types": {"base", "code", "symbols"},
     "machine": {"base", "sieve"},
+    "monitor": {"base"},
     "pipeline": {"base", "stream", "code", "machine"},
     "probes": {"base", "machine"},
     "target": {"base", "stream", "symbols"},
@@ -47,6 +48,7 @@ ENGINE = {
         "types",
         "stack",
         "pipeline",
+        "monitor",
     },
 }
 

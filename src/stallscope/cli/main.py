@@ -26,6 +26,9 @@ QUESTIONS: dict[str, dict[str, str]] = {
     "Watch a running process": {
         "top": "what it waits for, on a screen that refreshes",
     },
+    "Watch and act": {
+        "monitor": "programs for the small core that watches a machine: run, asm, list, step",
+    },
     "Which data misses": {
         "objects": "the variables and heap blocks that miss the caches",
         "functions": "the functions that miss",
