@@ -29,7 +29,7 @@ $(STAMPS)/system: cmake/setup.sh
 $(STAMPS)/venv: pyproject.toml $(STAMPS)/system
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install -q --upgrade 'pip>=25.1'
-	$(BIN)/pip install -q --group dev 'click>=8.1' 'duckdb>=1.1' 'msgspec>=0.18' 'pyarrow>=15' 'rich>=13'
+	$(BIN)/pip install -q --group dev 'click>=8.1' 'duckdb>=1.1' 'iced-x86>=1.21' 'msgspec>=0.18' 'pyarrow>=15' 'rich>=13'
 	@touch $@
 
 $(BUILT): $(STAMPS)/venv $(NATIVE) pyproject.toml

@@ -9,6 +9,7 @@
 
 namespace stallscope {
 
+void bind_ahead(nanobind::module_& m);
 void bind_allocation(nanobind::module_& m);
 void bind_columns(nanobind::module_& m);
 void bind_errors(nanobind::module_& m);

@@ -20,4 +20,5 @@ NB_MODULE(_engine, m) {
   stallscope::bind_live(m);
   stallscope::bind_monitor(m);
   stallscope::bind_pipeline(m);
+  stallscope::bind_ahead(m);
 }

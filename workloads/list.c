@@ -3,7 +3,7 @@
 // is the next block; shuffled, it is anywhere. Either way each visit touches one new cache line:
 // malloc puts 64-byte nodes 80 bytes apart, and a node's first 16 bytes never cross a line.
 //
-// list [nodes] [passes] [inorder|shuffled]
+// list [nodes] [passes] [inorder|shuffled] [rounds of arithmetic at each node]
 #include <string.h>
 
 #include "random.h"
@@ -48,6 +48,17 @@ NOINLINE static uint64_t walk(const struct node* node, uint64_t sum) {
   return sum;
 }
 
+// The same with more to do at each node, as programs have it that not only look.
+NOINLINE static uint64_t walk_and_work(const struct node* node, uint64_t sum, uint64_t rounds) {
+  while (node != NULL) {
+    uint64_t value = node->payload[0];
+    for (uint64_t i = 0; i < rounds; i++) value = scatter(value);
+    sum = sum * 3 + value;
+    node = node->next;
+  }
+  return sum;
+}
+
 NOINLINE static void free_list(struct node* node) {
   while (node != NULL) {
     struct node* next = node->next;
@@ -65,7 +76,9 @@ int main(int argc, char** argv) {
   }
   struct node* head = build_list(nodes, order[0] == 's');
   uint64_t checksum = 0;
-  for (uint64_t i = 0; i < passes; i++) checksum = walk(head, checksum);
+  uint64_t rounds = argument(argc, argv, 4, 1);
+  for (uint64_t i = 0; i < passes; i++)
+    checksum = rounds > 1 ? walk_and_work(head, checksum, rounds) : walk(head, checksum);
   free_list(head);
   printf("list checksum=%llu\n", (unsigned long long)checksum);
   return 0;

@@ -29,6 +29,7 @@ __all__ = [
     "info",
     "layout",
     "lines",
+    "loads",
     "misses",
     "objects",
     "offsets",
@@ -44,6 +45,7 @@ __all__ = [
     "regions",
     "replay",
     "reuse",
+    "slices",
     "stalls",
     "verify",
     "view",
@@ -51,11 +53,13 @@ __all__ = [
 
 if TYPE_CHECKING:
     from stallscope.actions.layout import layout
+    from stallscope.ahead import slices
     from stallscope.analyses.counters import counters
     from stallscope.analyses.doctor import Doctor
     from stallscope.analyses.evictions import evictions
     from stallscope.analyses.info import info
     from stallscope.analyses.levels import levels as replay
+    from stallscope.analyses.loads import loads
     from stallscope.analyses.misses import misses
     from stallscope.analyses.objects import functions, lines, objects
     from stallscope.analyses.offsets import offsets
@@ -91,6 +95,7 @@ _HOMES = {
     "info": ("stallscope.analyses.info", "info"),
     "layout": ("stallscope.actions.layout", "layout"),
     "lines": ("stallscope.analyses.objects", "lines"),
+    "loads": ("stallscope.analyses.loads", "loads"),
     "misses": ("stallscope.analyses.misses", "misses"),
     "objects": ("stallscope.analyses.objects", "objects"),
     "offsets": ("stallscope.analyses.offsets", "offsets"),
@@ -106,6 +111,7 @@ _HOMES = {
     "regions": ("stallscope.analyses.regions", "regions"),
     "replay": ("stallscope.analyses.levels", "levels"),
     "reuse": ("stallscope.reusing", "reuse"),
+    "slices": ("stallscope.ahead", "slices"),
     "stalls": ("stallscope.analyses.stalls", "stalls"),
     "verify": ("stallscope.analyses.verify", "verify"),
     "view": ("stallscope.viewing", "view"),

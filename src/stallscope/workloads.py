@@ -83,6 +83,14 @@ class Misses(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     tolerance: float = 0.0
 
 
+class Load(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The load that misses most, by the line it is on and how its address comes about."""
+
+    function: str
+    text: str
+    kind: Literal["stride", "indirect", "chase", "walk", "irregular"]
+
+
 class Groups(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Which threads share data: group numbers run from 0 below `count`, and `members` may use
     the number `group`."""
@@ -123,6 +131,7 @@ class Truth(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     allocations: tuple[Allocation, ...] = ()
     accesses: tuple[Accesses, ...] = ()
     misses: Misses | None = None
+    load: Load | None = None
     groups: Groups | None = None
     forms: tuple[Form, ...] = ()
 

@@ -49,6 +49,8 @@ QUESTIONS: dict[str, dict[str, str]] = {
         "events": "what can be counted, and on which counters",
     },
     "Change what it costs": {
+        "loads": "the few loads that cause most misses, and how their addresses come about",
+        "slices": "just the code that computes the addresses of those loads",
         "layout": "where heap blocks should lie so that they evict each other less",
     },
     "See that all is well": {
