@@ -21,7 +21,6 @@ session::AheadSlice slice_of(const nb::dict& words) {
   slice.feeding = nb::cast<std::vector<std::uint64_t>>(words["feeding"]);
   slice.cost = nb::cast<std::uint32_t>(words["cost"]);
   slice.distance = nb::cast<std::uint32_t>(words["distance"]);
-  slice.leading = nb::cast<std::uint64_t>(words["leading"]);
   slice.step = nb::cast<std::int64_t>(words["step"]);
   return slice;
 }

@@ -12,7 +12,7 @@
 namespace stallscope::session {
 namespace {
 
-enum Role : std::uint8_t { kNothing = 0, kPrefetched = 1, kFeeding = 2, kCounted = 4, kLeads = 8 };
+enum Role : std::uint8_t { kNothing = 0, kPrefetched = 1, kFeeding = 2, kCounted = 4 };
 constexpr std::uint64_t kMostEntries = 200'000'000;
 
 // One access that a slice makes, in the program's order.
@@ -20,6 +20,7 @@ struct Entry {
   std::uint64_t address;
   std::uint32_t visit;
   std::uint8_t role;
+  std::uint8_t which;  // number among the instructions with a role
 };
 
 // A slice's view of the stream: which instructions are its own, and what they will access.
@@ -29,10 +30,13 @@ struct Plan {
     add(what.loads, kPrefetched);
     add(what.feeding, kFeeding);
     add({what.load}, kCounted);
-    if (what.distance && what.leading) add({what.leading}, kLeads);
   }
   void add(const std::vector<std::uint64_t>& which, std::uint8_t role) {
-    for (const std::uint64_t at : which) *roles.try_emplace(at).first |= role;
+    for (const std::uint64_t at : which) {
+      const auto [known, fresh] = roles.try_emplace(at);
+      if (fresh) known->which = static_cast<std::uint8_t>(std::min<std::size_t>(roles.size(), 63));
+      known->role |= role;
+    }
   }
   bool covers(const stream::CodeTable& code, std::uint32_t block) {
     if (block >= known.size()) known.resize(block + 1, 0);
@@ -47,7 +51,10 @@ struct Plan {
 
   const AheadSlice& slice;
   FlatMap<bool> on_trace;
-  FlatMap<std::uint8_t> roles;
+  struct Part {
+    std::uint8_t role = kNothing, which = 0;
+  };
+  FlatMap<Part> roles;
   std::vector<std::uint8_t> known;  // of a block: 1 on the trace, 2 not
   std::vector<Entry> entries;       // filled by the first pass
   std::vector<std::size_t> runs;    // entries that begin a run
@@ -74,11 +81,11 @@ class Collector {
       if (!on) continue;
       for (std::uint32_t i = 0; i < info.operations; ++i) {
         const stream::Operation& operation = code_.operations[info.first_operation + i];
-        const std::uint8_t* role = plan->roles.find(instruction_at(code_, info.block, operation));
-        if (role == nullptr || addresses[i] == SS_NO_ADDRESS) continue;
+        const Plan::Part* part = plan->roles.find(instruction_at(code_, info.block, operation));
+        if (part == nullptr || addresses[i] == SS_NO_ADDRESS) continue;
         if (operation.kind == SS_OP_KIND_STORE) continue;
-        if (*role & kCounted) plan->runs.push_back(plan->entries.size());
-        plan->entries.push_back({addresses[i], plan->visit, *role});
+        if (part->role & kCounted) plan->runs.push_back(plan->entries.size());
+        plan->entries.push_back({addresses[i], plan->visit, part->role, part->which});
         if (++total_ > kMostEntries) full_ = true;
       }
     }
@@ -167,9 +174,9 @@ class Runner {
     Plan& plan = *plans_[s];
     if (!plan.inside) return;
     if (!plan.slice.distance) follow(s);
-    const std::uint8_t* role = plan.roles.find(at);
-    if (role == nullptr || kind == SS_OP_KIND_STORE) return;
-    if (*role & kCounted) {
+    const Plan::Part* part = plan.roles.find(at);
+    if (part == nullptr || kind == SS_OP_KIND_STORE) return;
+    if (part->role & kCounted) {
       ++counts_.runs;
       if (plan.slice.distance) deliver(s);
       ++main_[s].runs;
@@ -189,22 +196,19 @@ class Runner {
     const std::size_t run = main_[s].runs, other = run + plan.slice.distance;
     if (!options_.prefetch || other >= plan.runs.size()) return;
     const std::size_t here = plan.runs[run], there = plan.runs[other];
-    if (plan.slice.leading && !follows(plan, here, there)) return;
     if (plan.entries[there].visit != plan.entries[here].visit) return;
-    bring(plan.entries[there].address, static_cast<std::uint64_t>(now_), false);
-  }
-
-  // The leading load of a run stands before its counted one, or is that one.
-  static const Entry* leading(const Plan& plan, std::size_t at) {
-    for (std::size_t back = 0; back < 16 && back <= at; ++back)
-      if (plan.entries[at - back].role & kLeads) return &plan.entries[at - back];
-    return nullptr;
-  }
-  static bool follows(const Plan& plan, std::size_t here, std::size_t there) {
-    const Entry *from = leading(plan, here), *to = leading(plan, there);
-    if (from == nullptr || to == nullptr) return false;
-    return to->address - from->address ==
-           static_cast<std::uint64_t>(plan.slice.step) * plan.slice.distance;
+    const std::uint64_t grown = plan.entries[there].address - plan.entries[here].address;
+    const auto told = static_cast<std::uint64_t>(plan.slice.step) * plan.slice.distance;
+    if (plan.slice.step && grown != told) return;
+    const std::size_t end =
+        other + 1 < plan.runs.size() ? plan.runs[other + 1] : plan.entries.size();
+    std::uint64_t seen = 0;  // of each load the first address of the run
+    for (std::size_t at = there; at < end; ++at) {
+      const Entry& entry = plan.entries[at];
+      if (!(entry.role & kPrefetched) || (seen >> entry.which & 1)) continue;
+      seen |= 1ULL << entry.which;
+      bring(entry.address, static_cast<std::uint64_t>(now_), false);
+    }
   }
 
   // Lets the assist thread run until the main thread's now.
@@ -249,7 +253,7 @@ class Runner {
     const TimedAccess access = caches_.access(address, now, false, false);
     ++counts_.accesses;
     counts_.misses += access.served == Served::memory;
-    counts_.in_flight += access.served == Served::in_flight;
+    counts_.in_flight += access.served == Served::in_flight && access.brought;
     counts_.used += access.brought;
     if (!store)
       now_ += static_cast<double>(access.latency -

@@ -19,14 +19,13 @@
 namespace stallscope::session {
 
 struct AheadSlice {
-  std::uint64_t load = 0;              // whose runs are counted
+  std::uint64_t load = 0;              // whose runs are counted; inline: once a turn
   std::vector<std::uint64_t> steps;    // instructions of its trace
   std::vector<std::uint64_t> loads;    // that are prefetched
   std::vector<std::uint64_t> feeding;  // whose results the slice needs
   std::uint32_t cost = 1;              // instructions a run
   std::uint32_t distance = 0;          // inline: runs ahead; 0: an assist thread
-  std::uint64_t leading = 0;           // inline: the load whose address grows by `step` a run
-  std::int64_t step = 0;
+  std::int64_t step = 0;  // inline: by which the address of `load` grows a run; 0: by any amount
 };
 
 struct AheadOptions {

@@ -51,6 +51,7 @@ QUESTIONS: dict[str, dict[str, str]] = {
     "Change what it costs": {
         "loads": "the few loads that cause most misses, and how their addresses come about",
         "slices": "just the code that computes the addresses of those loads",
+        "prefetch": "run ahead of the misses: predict, run, advise",
         "layout": "where heap blocks should lie so that they evict each other less",
     },
     "See that all is well": {

@@ -45,7 +45,8 @@ def _show(row: SliceRow, console: Console, as_c: bool) -> None:
         )
     )
     if as_c:
-        console.print(Text(clean(row.c or "  it cannot be said in C")))
+        for said in (row.c or "  it cannot be said in C").splitlines():
+            console.print(Text(clean(said)))
         return
     lines = table(
         ("", False), ("address", True), ("instruction", False), ("line", True), ("", False)

@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Draws what running ahead of the misses would bring, brought, or could be written down as."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.text import Text
+
+from stallscope.views.terminal.rows import table
+from stallscope.views.terminal.text import amount, clean
+
+if TYPE_CHECKING:
+    from stallscope.analyses.prediction import Prediction
+
+
+def show_prediction(result: Prediction, console: Console, limit: int) -> None:
+    where = "a thread of the same core" if result.threads == "smt" else "another core"
+    hardware = "with" if result.hardware else "without"
+    console.print(
+        Text(f"on {result.machine}, {where} for the assist thread, {hardware} its prefetchers")
+    )
+    runs = table(
+        ("", False), ("misses", True), ("in flight", True), ("removed", True), ("late", True),
+        ("cycles", True), ("speedup", True),
+    )  # fmt: skip
+    for row in result.rows:
+        runs.add_row(
+            row.run,
+            amount(row.misses),
+            amount(row.in_flight),
+            f"{row.removed:.1%}",
+            f"{row.late:.1%}",
+            amount(row.cycles),
+            f"{row.speedup:.2f}",
+        )
+    console.print(runs)
+    if result.choices:
+        console.print()
+    chosen = table(
+        ("load", True), ("where", False), ("class", False), ("delivery", False), ("removed", True),
+        ("speedup", True),
+    )  # fmt: skip
+    for choice in result.choices[: limit or None]:
+        how = f"inline, {choice.distance} ahead" if choice.distance else choice.delivery
+        chosen.add_row(
+            f"{choice.pc:#x}",
+            Text(clean(f"{choice.function}:{choice.line}")),
+            choice.kind,
+            how,
+            f"{choice.removed:.1%}",
+            f"{choice.speedup:.2f}",
+        )
+    if result.choices:
+        console.print(chosen)
+    else:
+        console.print(Text("no load is delinquent, or none can be helped"))
+    for reason in result.declined:
+        console.print(Text(clean(f"left alone: {reason}")))
