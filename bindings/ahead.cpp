@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "session/ahead.h"
 
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
 #include "bindings.h"
 #include "machine_config.h"
+#include "target/patch.h"
 
 namespace nb = nanobind;
 
@@ -66,11 +68,33 @@ std::vector<FlowRow> flows(const std::string& path, const std::vector<std::uint6
   return rows;
 }
 
+using PatchRow = std::tuple<std::uint64_t, nb::bytes, nb::bytes>;
+
+std::string raw(const nb::bytes& bytes) { return {bytes.c_str(), bytes.size()}; }
+
+nb::tuple patch(int pid, const std::vector<PatchRow>& rows) {
+  std::vector<target::Patch> patches;
+  for (const auto& [address, expected, bytes] : rows)
+    patches.push_back({address, raw(expected), raw(bytes)});
+  const target::Patched patched = unwrap([&] {
+    nb::gil_scoped_release release;
+    return target::patch_process(pid, patches);
+  }());
+  nb::list done;
+  for (const bool one : patched.done) done.append(one);
+  nb::object ended = nb::none();
+  if (patched.ended) ended = nb::int_(patched.status);
+  return nb::make_tuple(done, ended);
+}
+
 }  // namespace
 
 void bind_ahead(nb::module_& m) {
   m.def("run_ahead", &run, nb::arg("path"), nb::arg("machine"), nb::arg("slices"),
         nb::arg("options"), "A kept trace with prefetch slices beside it.");
+  m.def("patch_process", &patch, nb::arg("pid"), nb::arg("patches"),
+        "Changes code of a running process: (address, expected, bytes) each; whether each was, and "
+        "the process's status if it ended meanwhile.");
   m.def("flows_of", &flows, nb::arg("path"), nb::arg("steps"),
         "Which stores of these instructions feed which of their loads, and how often.");
 }

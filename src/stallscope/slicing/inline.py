@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Inline prefetches: the addresses of loads some turns of a loop ahead, computed in the loop itself.
+"""Inline prefetches: addresses of loads some turns of a loop ahead, computed in the loop itself.
 
 Of one turn of the loop, from its head on, the steps that lead to the addresses are taken as they
 are; what changes by the same amount from turn to turn is set forward before them. Ways through the
