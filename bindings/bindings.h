@@ -17,6 +17,7 @@ void bind_machine(nanobind::module_& m);
 void bind_replay(nanobind::module_& m);
 void bind_reuse(nanobind::module_& m);
 void bind_session(nanobind::module_& m);
+void bind_sharing(nanobind::module_& m);
 void bind_sources(nanobind::module_& m);
 void bind_stack(nanobind::module_& m);
 void bind_stream(nanobind::module_& m);

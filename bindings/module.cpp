@@ -7,6 +7,7 @@ NB_MODULE(_engine, m) {
   stallscope::bind_columns(m);
   stallscope::bind_machine(m);
   stallscope::bind_session(m);
+  stallscope::bind_sharing(m);
   stallscope::bind_sources(m);
   stallscope::bind_replay(m);
   stallscope::bind_reuse(m);

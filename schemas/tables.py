@@ -495,6 +495,72 @@ CORE_COUNT = Table(
         Column("count", "u64", "how often"),
     ),
 )
+FILL = Table(
+    "fill",
+    "where the data of each thread came from, on a machine of several cores; with `sharing`",
+    (
+        Column("thread", "u32", "thread"),
+        Column(
+            "source",
+            "u8",
+            "inner, cache, peer, outer, remote cache, remote outer, memory, remote memory, "
+            "upgrade, from 0",
+        ),
+        Column("count", "u64", "accesses that it served"),
+        Column("cycles", "u64", "that loads waited for them", "cycles"),
+    ),
+)
+SHARED_LINE = Table(
+    "shared_line",
+    "lines that went from cache to cache",
+    (
+        Column("line", "u64", "first byte", "bytes"),
+        Column("address", "u64", "of the first access that did it", "bytes"),
+        Column("bucket", "u32", "what lies there"),
+        Column("start", "u64", "first byte of that block or variable; null if unknown", none=0),
+        Column("threads", "u32", "that got it; those whose numbers differ by 64 count as one"),
+        Column("remote", "u64", "times that it came from another chip's cache"),
+        Column("fills", "u64", "the same, of any other cache, and writes that others heard of"),
+        Column("cycles", "u64", "that loads waited for them", "cycles"),
+    ),
+)
+SHARED_SAMPLE = Table(
+    "shared_sample",
+    "sampled misses, by what served them",
+    (
+        Column("instruction", "u64", "when", "instructions"),
+        Column("thread", "u32", "whose"),
+        Column("line", "u64", "first byte of the line that the register held", "bytes"),
+        Column("wanted", "u8", "1: the line's source was a wanted one, 0: it was another miss"),
+    ),
+)
+SHARED_ACCESS = Table(
+    "shared_access",
+    "accesses to lines that were followed, by thread, code and place in the line",
+    (
+        Column("line", "u64", "first byte", "bytes"),
+        Column("thread", "u32", "who"),
+        Column("operation", "u32", "code"),
+        Column("offset", "u32", "in the line", "bytes"),
+        Column("size", "u32", "of the access, as far as it lies in the line", "bytes"),
+        Column("writes", "u8", "1 when it writes"),
+        Column("count", "u64", "how often"),
+        Column("misses", "u64", "that another cache served, or others had to hear of"),
+        Column("false_misses", "u64", "of them, where nobody else had written to these bytes"),
+        Column("cycles", "u64", "that loads waited", "cycles"),
+    ),
+)
+SHARED_PAGE = Table(
+    "shared_page",
+    "pages whose memory was read, by chip",
+    (
+        Column("page", "u64", "first byte", "bytes"),
+        Column("bucket", "u32", "what lies where it was read first"),
+        Column("home", "u32", "chip that it belongs to"),
+        Column("chip", "u32", "chip that read"),
+        Column("count", "u64", "lines that came from memory"),
+    ),
+)
 TABLES = (THREAD, MODULE, BLOCK, OPERATION, SITE, OBJECT, EVENT, QUALITY)
 # Of recordings at native speed, besides; BUCKET is there too.
 SAMPLED = (LIVE_SAMPLE, WATCH, REUSE)
@@ -515,4 +581,6 @@ RESULTS = (
 ON_REQUEST = (TYPE, OFFSET, FOLD, FIELD, PAGE_LOG, PAGE_CURVE, PAGE_UNIT, PAGE_BUFFER)
 # Made by a replay through a core.
 PIPELINE = (STALL, STALL_OBJECT, STALL_SOURCE, CORE_COUNT)
-EVERY = (*TABLES, *SAMPLED, *RESULTS, *ON_REQUEST, *PIPELINE)
+# Made by a replay on a machine of several cores.
+SHARING = (FILL, SHARED_LINE, SHARED_SAMPLE, SHARED_ACCESS, SHARED_PAGE)
+EVERY = (*TABLES, *SAMPLED, *RESULTS, *ON_REQUEST, *PIPELINE, *SHARING)

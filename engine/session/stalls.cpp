@@ -4,6 +4,7 @@
 #include <map>
 
 #include "probes/buckets.h"
+#include "session/memory_events.h"
 #include "session/quick.h"
 #include "stream/reader.h"
 #include "stream/record.h"
@@ -21,7 +22,6 @@ class ByObject : public pipeline::StallWatcher {
     if (stall.address == machine::kNoAddress) return;
     cycles_[{buckets.find(stall.address), static_cast<std::uint8_t>(stall.cause)}] += stall.cycles;
   }
-  void on_record(unsigned tag, const std::uint64_t* words, std::uint32_t count);
   void fill(StallObjectTable& table) const {
     for (const auto& [key, cycles] : cycles_) table.append({key.first, key.second, cycles});
   }
@@ -31,24 +31,6 @@ class ByObject : public pipeline::StallWatcher {
  private:
   std::map<std::pair<std::uint32_t, std::uint8_t>, std::uint64_t> cycles_;
 };
-
-void ByObject::on_record(unsigned tag, const std::uint64_t* words, std::uint32_t count) {
-  if (tag == SS_ALLOC) {
-    const auto& record = *reinterpret_cast<const ss_alloc*>(words);
-    if (record.address)
-      buckets.allocate(record.address, record.size, static_cast<std::uint32_t>(record.site));
-    else
-      buckets.revive(record.old_address);
-  } else if (tag == SS_FREE) {
-    buckets.release(reinterpret_cast<const ss_free*>(words)->address);
-  } else if (tag == SS_UNMAP) {
-    const auto& record = *reinterpret_cast<const ss_unmap*>(words);
-    buckets.unmap(record.address, record.length);
-  } else if (tag == SS_NAME_BLOCK) {
-    if (auto record = stream::view<ss_name_block>(words, count); record)
-      buckets.give_name(record->tail, record->fields->address, record->fields->size);
-  }
-}
 
 struct Sink {
   pipeline::Pipeline& core;
@@ -61,7 +43,7 @@ struct Sink {
     if (tag == SS_SIFTED)
       return Error{"the stream has sifted accesses where all are wanted", "", ""};
     if (tag == SS_THREAD_SWITCH || tag == SS_SIGNAL) core.interrupt(SS_HEAD_THREAD(words[0]));
-    if (objects) objects->on_record(tag, words, count);
+    if (objects) tell_memory(objects->buckets, tag, words, count);
     return Done{};
   }
 };

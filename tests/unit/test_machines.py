@@ -533,7 +533,11 @@ def test_the_digest_tells_machines_apart_by_what_they_do() -> None:
     machine = machines.load("default")
     renamed = msgspec.structs.replace(machine, name="x", description="y")
     assert renamed.digest() == machine.digest()
-    assert len({machines.load(name).digest() for name in machines.names()}) == len(machines.names())
+    # power5-2x2x2 has the caches of power5, and more cores.
+    names = [name for name in machines.names() if name != "power5-2x2x2"]
+    assert len({machines.load(name).digest() for name in names}) == len(names)
+    cores = [machines.load(name) for name in ("power5", "power5-2x2x2")]
+    assert cores[0].digest() == cores[1].digest() and cores[0].chips != cores[1].chips
     assert machine.with_values({"seed": 2}).digest() != machine.digest()
 
 
@@ -634,3 +638,17 @@ def test_a_description_cannot_steer_the_terminal() -> None:
     machine = msgspec.structs.replace(machines.load("default"), description="[/bold]\x1b[31m")
     show(machine, Console(file=out, width=80))
     assert "[/bold]\\x1b[31m" in out.getvalue()
+
+
+def test_machines_of_several_cores_are_checked() -> None:
+    machine = machines.load("power5-2x2x2")
+    assert machine.chips.contexts == 8 and machine.chips.chip_of(5) == 1
+    for values, words in (
+        ({"chips.cores": "40", "chips.chips": "2"}, "80 cores in all"),
+        ({"chips.coherent": "L9"}, "no such cache"),
+        ({"chips.protocol": "firefly"}, "mesi, moesi, dragon"),
+        ({"chips.page": "5000"}, "power of two"),
+    ):
+        with pytest.raises(StallscopeError) as caught:
+            machine.with_values(values)
+        assert words in str(caught.value) + caught.value.why

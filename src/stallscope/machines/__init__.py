@@ -13,6 +13,7 @@ from pathlib import Path
 from stallscope.errors import StallscopeError
 from stallscope.machines.model import (
     Cache,
+    Chips,
     Machine,
     Mapping,
     Prefetcher,
@@ -23,6 +24,7 @@ from stallscope.machines.model import (
 __all__ = [
     "NONE",
     "Cache",
+    "Chips",
     "Machine",
     "Mapping",
     "Prefetcher",

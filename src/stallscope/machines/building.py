@@ -11,7 +11,16 @@ from stallscope.machines.fault import Fault, nearest, shown
 from stallscope.machines.geometry import check
 from stallscope.machines.keys import REQUIRED, SECTIONS, Section, Wrong, section
 from stallscope.machines.lines import Path
-from stallscope.machines.model import Cache, Core, Machine, Mapping, PathUnit, Prefetcher, Tlb
+from stallscope.machines.model import (
+    Cache,
+    Chips,
+    Core,
+    Machine,
+    Mapping,
+    PathUnit,
+    Prefetcher,
+    Tlb,
+)
 
 Values = dict[str, Any]
 
@@ -28,6 +37,7 @@ def build(document: dict[str, Any], name: str) -> Machine:
         mapping=msgspec.convert(_single(document, "mapping"), Mapping),
         core=msgspec.convert(_single(document, "core"), Core),
         path=msgspec.convert(_single(document, "path"), PathUnit),
+        chips=msgspec.convert(_single(document, "chips"), Chips),
         **values,
     )
     if not machine.caches:

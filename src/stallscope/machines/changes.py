@@ -77,6 +77,7 @@ def _assemble(machine: Machine, parts: dict[str, tuple[Section, dict[str, Any]]]
         mapping=msgspec.convert(of["mapping"], type(machine.mapping)),
         core=msgspec.convert(of["core"], type(machine.core)),
         path=msgspec.convert(of["path"], type(machine.path)),
+        chips=msgspec.convert(of["chips"], type(machine.chips)),
         **{key.name: of[""][key.name] for key in section("").keys},
     )
     prefetch = of["prefetch"]

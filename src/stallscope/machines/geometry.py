@@ -13,6 +13,8 @@ from stallscope.machines.model import Cache, Machine, Tlb
 MOST_LEVELS = 6  # on the way of one kind of access
 MOST_WAYS = 65536
 POLICY_WAYS = {"plru": 64, "srrip": 32}  # where a policy keeps all of a set's state in one word
+MOST_CORES = 64
+MOST_CONTEXTS = 256  # hardware threads
 MOST_LINES = 1 << 26  # in a cache: what the simulator keeps in memory at most
 
 
@@ -37,6 +39,29 @@ def check(machine: Machine) -> None:
     _prefetcher(machine)
     _core(machine)
     _path(machine)
+    _chips(machine)
+
+
+def _chips(machine: Machine) -> None:
+    chips = machine.chips
+    for key, number, most in (
+        ("cores", chips.chips * chips.cores, MOST_CORES),
+        ("threads", chips.contexts, MOST_CONTEXTS),
+    ):
+        if number > most:
+            raise Fault(("chips", key), f"{number:,} {key} in all", f"there can be {most}")
+    if not _power_of_two(chips.page):
+        raise Fault(("chips", "page"), f"chips.page = {chips.page}: not a power of two")
+    names = [cache.name for cache in machine.caches if cache.holds != "instructions"]
+    for key in ("coherent", "shared"):
+        given = getattr(chips, key)
+        if given and given not in names:
+            raise Fault(
+                ("chips", key),
+                f'chips.{key} = "{given}": there is no such cache for data',
+                f"there is: {', '.join(names)}",
+                nearest(given, names),
+            )
 
 
 def _path(machine: Machine) -> None:

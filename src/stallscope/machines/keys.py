@@ -13,6 +13,7 @@ HOLDS = ("data", "instructions", "both")
 INCLUSIONS = ("neither", "inclusive", "exclusive")
 PREFETCHERS = ("none", "next_line", "stride", "stream")
 MAPPINGS = ("identity", "random")
+PROTOCOLS = ("mesi", "moesi", "dragon", "dragon_owned")
 
 REQUIRED = object()
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
@@ -285,6 +286,29 @@ SECTIONS += (
                 256,
                 most=2**31,
             ),
+        ),
+    ),
+)
+
+_LATENCY: dict[str, Any] = {"default": 0, "most": 100_000}
+
+SECTIONS += (
+    Section(
+        "chips",
+        "chips",
+        False,
+        (
+            _entries("chips", "chips with memory of their own; for `sharing` and `place`", 1, 64),
+            _entries("cores", "cores of a chip; at most 64 in all", 1, 64),
+            _entries("threads", "hardware threads of a core; at most 256 in all", 1, 256),
+            Key("protocol", "choice", "that keeps caches coherent", "mesi", PROTOCOLS),
+            Key("coherent", "text", "cache that keeps the states; the second one for data", ""),
+            Key("shared", "text", "first one that a chip's cores share; behind the coherent", ""),
+            Key("peer_latency", "count", "cycles: another core's cache, same chip", **_LATENCY),
+            Key("remote_latency", "count", "cycles: coherent cache of another chip", **_LATENCY),
+            Key("remote_outer_latency", "count", "cycles: its outermost cache", **_LATENCY),
+            Key("remote_memory_latency", "count", "cycles: memory of another chip", **_LATENCY),
+            Key("page", "size", "goes to the chip that touches it first", 4096, (), 512, 1 << 30),
         ),
     ),
 )

@@ -109,6 +109,35 @@ class PathUnit(msgspec.Struct, frozen=True, kw_only=True):
     refresh: int = 256
 
 
+class Chips(msgspec.Struct, frozen=True, kw_only=True):
+    """How many cores there are and how they keep their caches coherent. Only what replays threads
+    on several cores looks at it: everything else runs on one core with all of the caches."""
+
+    chips: int = 1
+    cores: int = 1
+    threads: int = 1
+    protocol: str = "mesi"
+    coherent: str = ""
+    shared: str = ""
+    peer_latency: int = 0
+    remote_latency: int = 0
+    remote_outer_latency: int = 0
+    remote_memory_latency: int = 0
+    page: int = 4096
+
+    @property
+    def contexts(self) -> int:
+        """Hardware threads in all."""
+        return self.chips * self.cores * self.threads
+
+    def chip_of(self, context: int) -> int:
+        return context // (self.cores * self.threads)
+
+    def to_engine(self) -> dict[str, Any]:
+        plain: dict[str, Any] = msgspec.to_builtins(self)
+        return plain
+
+
 class Machine(msgspec.Struct, frozen=True, kw_only=True):
     """Caches and TLBs stand in order from the core outwards."""
 
@@ -120,6 +149,7 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
     mapping: Mapping = Mapping()
     core: Core = Core()
     path: PathUnit = PathUnit()
+    chips: Chips = Chips()
     memory_latency: int = 200
     page_walk: int = 40
     seed: int = 1
@@ -131,15 +161,18 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
 
     def to_engine(self) -> dict[str, Any]:
         """Lists, dictionaries, text and numbers: all that decides what a replay counts; without the
-        core and the PATH unit, which a replay through the caches alone does not have."""
+        core, the PATH unit and the other cores, which a replay through the caches alone does not
+        have."""
         plain: dict[str, Any] = msgspec.to_builtins(self)
-        del plain["name"], plain["description"], plain["core"], plain["path"]
+        del plain["name"], plain["description"], plain["core"], plain["path"], plain["chips"]
         return {**plain, "caches": list(plain["caches"]), "tlbs": list(plain["tlbs"])}
 
     def document(self) -> dict[str, Any]:
         """For programs: what the engine gets, with names and the digest."""
         named = {"name": self.name, "description": self.description, "digest": self.digest()}
-        beside = {"core": msgspec.to_builtins(self.core), "path": msgspec.to_builtins(self.path)}
+        beside = {
+            part: msgspec.to_builtins(getattr(self, part)) for part in ("core", "path", "chips")
+        }
         return {**named, **self.to_engine(), **beside}
 
     def digest(self) -> str:
