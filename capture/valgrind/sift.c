@@ -14,8 +14,6 @@ struct growing {
 };
 
 static Bool wanted = False; /* and possible */
-static Bool stale = True;   /* the gates have not seen what went by last */
-static struct ss_gate data_gate, code_gate;
 static struct growing exits, lines, spans, sizes;
 static struct ss_sifter sifter = {.stale = True};
 
@@ -54,26 +52,26 @@ void ss_sift_init(void) {
     VG_(fmsg_bad_option)("--ss-sift", "eight numbers are wanted\n");
   wanted = True;
   /* A few are read behind the last. */
-  *(uint64_t*)more(&lines, SS_FETCHES_AT_ONCE, 8) = 0;
+  *(uint64_t*)more(&lines, SS_MOST_FETCHES, 8) = 0;
   *(uint8_t*)more(&spans, 4, 1) = 0;
 }
 
 static UInt add_lines(const struct ss_block_shape* shape, UInt instructions) {
   const ULong bytes = 1ULL << sifter.code.line_bits;
-  const ULong first = lines.count - SS_FETCHES_AT_ONCE;
+  const ULong first = lines.count - SS_MOST_FETCHES;
   if (sifter.code.line_bits == 0) return 0; /* no cache holds instructions */
   for (UInt i = 0; i < instructions; i++) {
     const Addr address = SS_INSTRUCTION_ADDRESS(shape->instruction[i]);
     const UInt length = SS_INSTRUCTION_LENGTH(shape->instruction[i]);
     for (Addr line = address & ~(bytes - 1); line < address + (length ? length : 1);
          line += bytes) {
-      const ULong count = lines.count - SS_FETCHES_AT_ONCE;
+      const ULong count = lines.count - SS_MOST_FETCHES;
       if (count > first && ((uint64_t*)lines.items)[count - 1] == line) continue;
       more(&lines, 1, 8);
       ((uint64_t*)lines.items)[count] = line;
     }
   }
-  return lines.count - SS_FETCHES_AT_ONCE - first;
+  return lines.count - SS_MOST_FETCHES - first;
 }
 
 void ss_sift_define(const struct ss_block_shape* shape) {
@@ -85,10 +83,10 @@ void ss_sift_define(const struct ss_block_shape* shape) {
   }
   for (UInt i = 0; i < shape->exits; i++) {
     const struct ss_exit* exit = &shape->exit[i];
-    const UInt at = lines.count - SS_FETCHES_AT_ONCE, count = add_lines(shape, exit->instructions);
+    const UInt at = lines.count - SS_MOST_FETCHES, count = add_lines(shape, exit->instructions);
     *(struct ss_sieve_exit*)more(&exits, 1, sizeof(struct ss_sieve_exit)) =
-        ss_sieve_exit_of((const uint64_t*)lines.items + at, count, at, first_operation,
-                         exit->operations, exit->instructions);
+        ss_sieve_exit_of(&sifter.code, (const uint64_t*)lines.items + at, count, at,
+                         first_operation, exit->operations, exit->instructions);
   }
   for (UInt i = 0; i < shape->operations; i++) {
     const struct ss_operation* one = &shape->operation[i];

@@ -48,10 +48,17 @@ static void in_child(ThreadId tid) {
   emit_process_start(fork_token);
 }
 
+/* Statements of Valgrind's code that a loop may have once it is unrolled, up to eight times. */
+#define UNROLLED 400
+
 static void after_options(void) {
   if (ss_options.folder == NULL) VG_(fmsg_bad_option)("--ss-folder", "is missing\n");
   /* A function that measuring starts or stops at must begin a block. */
+  const Bool in_part = ss_options.from || ss_options.to || ss_options.skip || ss_options.max;
   if (ss_options.from || ss_options.to) VG_(clo_vex_control).guest_chase = False;
+  /* Where accesses are only counted nobody sees the blocks: small loops become long ones, which
+     have less to say for each access. */
+  if (ss_options.sift && !in_part) VG_(clo_vex_control).iropt_unroll_thresh = UNROLLED;
   ss_syscalls_options_read();
   ss_sift_init();
   ss_ring_open();

@@ -17,7 +17,7 @@ class CodeLines {
   CodeLines(const stream::CodeTable& code, std::uint64_t bytes) : code_(code), bytes_(bytes) {}
 
   // All lines of all exits, one exit after the other, and a few words more.
-  static constexpr std::uint32_t kSlack = 8;
+  static constexpr std::uint32_t kSlack = 16;
   const std::uint64_t* all() const { return lines_.data(); }
   std::uint32_t first_of(std::uint32_t exit) const { return known_[exit].first; }
 

@@ -12,7 +12,7 @@ namespace stallscope::session {
 namespace {
 
 constexpr std::size_t kSpansMore = 4;  // are read behind the last
-static_assert(CodeLines::kSlack >= SS_FETCHES_AT_ONCE);
+static_assert(CodeLines::kSlack >= SS_MOST_FETCHES);
 
 }  // namespace
 
@@ -71,7 +71,7 @@ void Quick::learn_exits() {
   for (std::size_t number = exits_.size(); number < code_.exits.size(); ++number) {
     const stream::Exit& exit = code_.exits[number];
     const auto lines = lines_.of(static_cast<std::uint32_t>(number));
-    exits_.push_back(ss_sieve_exit_of(lines.data(), lines.size(),
+    exits_.push_back(ss_sieve_exit_of(&fetch_.get(), lines.data(), lines.size(),
                                       lines_.first_of(static_cast<std::uint32_t>(number)),
                                       exit.first_operation, exit.operations, exit.instructions));
   }
@@ -126,7 +126,7 @@ void Quick::on_large_block(std::uint32_t exit, const std::uint64_t* addresses) {
   for (const std::uint64_t line : lines_.of(exit)) {
     if (line == sieve_.last_line) continue;
     make_room();
-    const std::uint64_t padded[SS_FETCHES_AT_ONCE] = {line};
+    const std::uint64_t padded[SS_MOST_FETCHES] = {line};
     gathered_.fetches = ss_add_fetches(&gathered_, gathered_.fetches, gathered_.data, padded, 1);
     sieve_.last_line = line;
   }
@@ -212,7 +212,7 @@ void Quick::enter(bool at_once) {
   absent_ +=
       ss_filter(&data_.get(), &fetch_.get(), &gathered_, sizes_.data(), batch_.last, &batch_.lists);
   accesses_ += gathered_.data;
-  fetches_ += gathered_.fetches;
+  fetches_ += gathered_.fetches + gathered_.refetches;
   pass(at_once);
 }
 
@@ -228,7 +228,7 @@ void Quick::pass(bool at_once) {
     turn.deferred.push_back(deferred);
   }
   missed.add_rest();
-  gathered_.data = gathered_.fetches = 0;
+  gathered_.data = gathered_.fetches = gathered_.refetches = 0;
   deferred_.clear();
   const bool enough = turn.missed.has_enough() || turn.deferred.size() >= machine::Missed::kEnough;
   if (!enough && !at_once) return;

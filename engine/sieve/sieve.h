@@ -36,7 +36,8 @@ SS_SIEVE void ss_gate_forget(const struct ss_gate* gate) {
 
 #define SS_BATCH_ROOM 2048   /* data accesses, and as many fetches */
 #define SS_MOST_AT_ONCE 128  /* data accesses that are added at once */
-#define SS_FETCHES_AT_ONCE 4 /* and fetches */
+#define SS_FETCHES_AT_ONCE 4 /* and fetches, of most blocks */
+#define SS_MOST_FETCHES 16   /* of any that is added at once */
 #define SS_FIRST_FETCH (SS_BATCH_ROOM + 2 * SS_MOST_AT_ONCE)
 #define SS_BATCH_ALL (2 * SS_FIRST_FETCH)
 
@@ -46,24 +47,38 @@ struct ss_sieve_exit {
   uint32_t first_operation;
   uint32_t lines_at; /* index of its first line among all */
   uint16_t length;   /* words in the stream: its operations and one; or SS_LARGE */
-  uint16_t lines;
+  uint8_t lines;
+  uint8_t loops; /* once its lines of code were fetched, fetching them again changes nothing */
   uint32_t instructions;
 };
 #define SS_LARGE 0 /* what is not gathered at once */
 #define SS_NO_LINE (~0ULL)
 #define SS_NOTHING (~1ULL) /* a line that is never the last */
 
+/* Whether no two of them meet in a set of the first cache or TLB. */
+SS_SIEVE int ss_lie_apart(const struct ss_gate* code, const uint64_t* lines, uint64_t count) {
+  uint64_t low = ~0ULL, high = 0;
+  for (uint64_t i = 0; i < count; i++) {
+    low = lines[i] < low ? lines[i] : low;
+    high = lines[i] > high ? lines[i] : high;
+  }
+  return count <= 1 || ((high >> code->line_bits) - (low >> code->line_bits) <= code->line_mask &&
+                        (high >> code->page_bits) - (low >> code->page_bits) <= code->page_mask);
+}
+
 /* `lines` are the exit's own, and `lines_at` their place among all. */
-SS_SIEVE struct ss_sieve_exit ss_sieve_exit_of(const uint64_t* lines, uint64_t count,
-                                               uint32_t lines_at, uint32_t first_operation,
-                                               uint32_t operations, uint32_t instructions) {
-  const int large = operations > SS_MOST_AT_ONCE || count > SS_FETCHES_AT_ONCE;
+SS_SIEVE struct ss_sieve_exit ss_sieve_exit_of(const struct ss_gate* code, const uint64_t* lines,
+                                               uint64_t count, uint32_t lines_at,
+                                               uint32_t first_operation, uint32_t operations,
+                                               uint32_t instructions) {
+  const int large = operations > SS_MOST_AT_ONCE || count > SS_MOST_FETCHES;
   const struct ss_sieve_exit exit = {count ? lines[0] : SS_NOTHING,
                                      count ? lines[count - 1] : SS_NO_LINE,
                                      first_operation,
                                      lines_at,
                                      (uint16_t)(large ? SS_LARGE : operations + 1),
-                                     (uint16_t)count,
+                                     (uint8_t)(large ? 0 : count),
+                                     (uint8_t)ss_lie_apart(code, lines, count),
                                      instructions};
   return exit;
 }
@@ -72,7 +87,7 @@ SS_SIEVE struct ss_sieve_exit ss_sieve_exit_of(const uint64_t* lines, uint64_t c
 struct ss_sieve {
   const struct ss_sieve_exit* exits;
   uint64_t known;        /* exits */
-  const uint64_t* lines; /* of code, of all exits, and SS_FETCHES_AT_ONCE more */
+  const uint64_t* lines; /* of code, of all exits, and SS_MOST_FETCHES more */
   const uint8_t* spans;  /* by operation, see ss_span(), and three more */
   uint64_t last_line;    /* of code, that was fetched last */
   uint64_t instructions;
@@ -81,6 +96,7 @@ struct ss_sieve {
 /* Arrays by access: data first, fetches from SS_FIRST_FETCH on. */
 struct ss_batch {
   uint64_t data, fetches; /* that were gathered */
+  uint64_t refetches;     /* that are left out, because they change nothing */
   uint64_t addresses[SS_BATCH_ALL];
   uint32_t operations[SS_FIRST_FETCH]; /* of data */
   uint32_t before[SS_FIRST_FETCH];     /* data accesses that came before each fetch */
@@ -112,12 +128,17 @@ SS_SIEVE void ss_store_four(uint32_t* to, uint32_t value, uint32_t step) {
 #endif
 }
 
-/* Fetches from lines of code (their first bytes), at most SS_FETCHES_AT_ONCE; reads as many. */
+/* Fetches from lines of code (their first bytes), at most SS_MOST_FETCHES; may read as many. */
 SS_SIEVE uint64_t ss_add_fetches(struct ss_batch* to, uint64_t fetches, uint64_t data,
                                  const uint64_t* lines, uint64_t count) {
-  __builtin_memcpy(to->addresses + SS_FIRST_FETCH + fetches, lines,
-                   SS_FETCHES_AT_ONCE * sizeof *lines);
+  uint64_t* const addresses = to->addresses + SS_FIRST_FETCH + fetches;
+  __builtin_memcpy(addresses, lines, SS_FETCHES_AT_ONCE * sizeof *lines);
   ss_store_four(to->before + fetches, (uint32_t)data, 0);
+  if (__builtin_expect(count > SS_FETCHES_AT_ONCE, 0)) {
+    __builtin_memcpy(addresses, lines, SS_MOST_FETCHES * sizeof *lines);
+    for (uint32_t i = 4; i < SS_MOST_FETCHES; i += 4)
+      ss_store_four(to->before + fetches + i, (uint32_t)data, 0);
+  }
   return fetches + count;
 }
 
@@ -151,7 +172,8 @@ SS_SIEVE void ss_gather_one(const struct ss_sieve* sieve, const struct ss_sieve_
                       sieve->spans + one->first_operation);
 }
 
-/* The same block over and over, whose one line of code need not be fetched again; where it ends. */
+/* The same way out of a block over and over, whose code need not be fetched again; where it ends.
+ */
 static __attribute__((noinline, unused)) const uint64_t* ss_gather_loop(struct ss_sieve* sieve,
                                                                         const uint64_t* at,
                                                                         const uint64_t* end,
@@ -165,6 +187,7 @@ static __attribute__((noinline, unused)) const uint64_t* ss_gather_loop(struct s
   for (; at < end && *at == head && ss_has_room(data, 0); at += length, times++)
     data = ss_add_data(batch, data, at + 1, length - 1, one->first_operation, spans);
   batch->data = data;
+  batch->refetches += times * (one->lines - (uint64_t)(one->first_line == one->last_line));
   taken[SS_HEAD_THREAD(head)] += times;
   sieve->instructions += times * one->instructions;
   return at;
@@ -189,7 +212,7 @@ SS_SIEVE const uint64_t* ss_gather(struct ss_sieve* sieve, const uint64_t* at, c
       instructions += one->instructions;
       ss_gather_one(&own, one, at + 1, batch, &data, &fetches, &last_line);
       const uint64_t* const next = at + one->length;
-      looping = *at == *next && one->lines <= 1;
+      looping = *at == *next && one->loops;
       at = next;
       if (__builtin_expect(looping, 0)) break;
     }

@@ -87,7 +87,7 @@ static inline uint64_t ss_sift_run(struct ss_sifter* sifter, const uint64_t** at
   const uint64_t* const run = *at;
   struct ss_batch* const batch = &sifter->batch;
   struct ss_sieve* const sieve = &sifter->sieve;
-  batch->data = batch->fetches = sieve->instructions = 0;
+  batch->data = batch->fetches = batch->refetches = sieve->instructions = 0;
   sieve->last_line = SS_NO_LINE;
   *at = ss_gather(sieve, run, end, taken, batch);
   if (*at - run < SS_MIN_RUN) return 0;
@@ -107,7 +107,7 @@ static inline uint64_t ss_sift_run(struct ss_sifter* sifter, const uint64_t** at
   record->instructions = sieve->instructions;
   record->accesses = batch->data;
   record->absent = absent;
-  record->fetches = batch->fetches;
+  record->fetches = batch->fetches + batch->refetches;
   record->first_line = sieve->exits[SS_HEAD_THREAD(*run)].first_line;
   record->last_line = sieve->last_line;
   record->kept = count;

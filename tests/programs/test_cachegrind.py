@@ -192,17 +192,21 @@ def blocks(recording: Recording, *, own: bool) -> list[dict[str, Any]]:
 
 
 def streamed(name: str, folder: Path) -> tuple[Recording, Recording]:
-    command, by_counters = counted(name, folder)
+    command, _ = counted(name, folder)
+    by_counters = recorded(command, "--machine", "none", name=f"{name}-counted")
     return by_counters, recorded(command, "--trace", name=f"{name}-streamed")
 
 
-@pytest.mark.parametrize("name", [name for name in WORKLOADS if name != THREADED])
-def test_streaming_a_workload_gives_the_same_numbers_as_counting_it(
+# Loops, recursion, many blocks, branches that nobody foresees.
+@pytest.mark.parametrize("name", ["array", "bst", "churn", "lzw"])
+def test_a_workload_has_the_same_numbers_counted_streamed_and_through_a_machine(
     name: str, folder: Path
 ) -> None:
+    _, on_machine = counted(name, folder)  # whose small loops are longer blocks
     by_counters, by_stream = streamed(name, folder)
     for field in ("instructions", "loads", "stores", "allocations", "frees"):
-        assert getattr(by_stream.meta, field) == getattr(by_counters.meta, field), field
+        numbers = [getattr(one.meta, field) for one in (on_machine, by_counters, by_stream)]
+        assert numbers == numbers[:1] * 3, field
     assert blocks(by_stream, own=False) == blocks(by_counters, own=False)
 
 

@@ -119,7 +119,25 @@ class Program {
     std::vector<std::uint64_t> addresses;
     for (const Op& op : block.operations)
       addresses.push_back(op.guarded && random_() % 2 ? SS_NO_ADDRESS : address());
+    if (random_() % 40 == 0) return loop(block, addresses);
     for (std::uint64_t times = random_() % 4; times-- > 0;) stream_.run(block.exit, addresses);
+  }
+  // Each operation at its own pace.
+  void loop(const Block& block, std::vector<std::uint64_t> addresses) {
+    static constexpr std::uint64_t kSteps[] = {0, 1, 8, 8, 8, 40, 4096, 5600};
+    std::vector<std::uint64_t> steps;
+    for (std::size_t i = 0; i < addresses.size(); ++i)
+      steps.push_back(kSteps[random_() % std::size(kSteps)]);
+    const std::vector<std::uint64_t> first = addresses;
+    const std::uint64_t times = random_() % 8 ? random_() % 60 : random_() % 1500;
+    for (std::uint64_t time = 0; time < times; ++time) {
+      for (std::size_t i = 0; i < addresses.size(); ++i) {
+        const bool absent = block.operations[i].guarded && random_() % 2;
+        addresses[i] =
+            absent || first[i] == SS_NO_ADDRESS ? SS_NO_ADDRESS : first[i] + time * steps[i];
+      }
+      stream_.run(block.exit, addresses);
+    }
   }
   void allocate() {
     const std::uint64_t size = random_() % 5 == 0 ? 20'000 : 8 + random_() % 300;
@@ -183,7 +201,7 @@ class Sifting {
     for (std::uint32_t i = 0; i < code_.exits.size(); ++i) {
       const auto own = lines.of(i);
       const stream::Exit& exit = code_.exits[i];
-      exits_.push_back(ss_sieve_exit_of(own.data(), own.size(),
+      exits_.push_back(ss_sieve_exit_of(&fetch_.get(), own.data(), own.size(),
                                         static_cast<std::uint32_t>(lines_.size()),
                                         exit.first_operation, exit.operations, exit.instructions));
       lines_.insert(lines_.end(), own.begin(), own.end());
@@ -192,7 +210,7 @@ class Sifting {
       sizes_.push_back(operation.size);
       spans_.push_back(ss_span(operation.size, operation.guarded));
     }
-    lines_.resize(lines_.size() + SS_FETCHES_AT_ONCE);
+    lines_.resize(lines_.size() + SS_MOST_FETCHES);
     spans_.resize(spans_.size() + 4);
     taken.resize(exits_.size());
     sifter_->data = data_.get();
