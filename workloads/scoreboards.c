@@ -4,12 +4,9 @@
 // in an order shuffled by the seed, so that neither their numbers nor their ages give the groups
 // away; their names do: worker-GROUP-MEMBER.
 //
-// scoreboards [threads] [groups] [rounds] [seed]
+// scoreboards [threads] [groups] [rounds] [seed] [equal|unequal]
 #define _GNU_SOURCE
-#include <pthread.h>
-#include <string.h>
-
-#include "random.h"
+#include "threads.h"
 
 #define SLOTS 64             // of a scoreboard, 8 bytes each
 #define UPDATES 16           // of a scoreboard in one round
@@ -63,39 +60,19 @@ static void* work(void* argument) {
   return NULL;
 }
 
-NOINLINE static struct worker* make_workers(uint64_t threads, uint64_t groups, uint64_t rounds,
+NOINLINE static struct worker* make_workers(const struct groups* groups, uint64_t rounds,
                                             uint64_t** boards) {
-  struct worker* workers = must(calloc(threads, sizeof *workers));
-  for (uint64_t i = 0; i < threads; i++) {
+  struct worker* workers = must(calloc(groups->threads, sizeof *workers));
+  for (uint64_t i = 0; i < groups->threads; i++) {
     struct worker* worker = &workers[i];
     worker->number = i + 1;
-    worker->group = i % groups;
-    worker->member = i / groups;
+    worker->group = group_of(groups, i);
+    worker->member = member_of(groups, i);
     worker->rounds = rounds;
-    worker->scoreboard = boards[i % groups];
+    worker->scoreboard = boards[worker->group];
     worker->private_data = make_private_data(i * PRIVATE_WORDS);
   }
   return workers;
-}
-
-static void shuffle(uint64_t* order, uint64_t count, uint64_t seed) {
-  for (uint64_t i = 0; i < count; i++) order[i] = i;
-  for (uint64_t i = count - 1; i > 0; i--) {
-    uint64_t j = next_random(&seed) % (i + 1), held = order[i];
-    order[i] = order[j];
-    order[j] = held;
-  }
-}
-
-static void start(struct worker* worker) {
-  char name[16];
-  snprintf(name, sizeof name, "worker-%u-%u", (unsigned)worker->group % 1000,
-           (unsigned)worker->member % 1000);
-  if (pthread_create(&worker->thread, NULL, work, worker) != 0) {
-    fputs("cannot start a thread\n", stderr);
-    exit(3);
-  }
-  pthread_setname_np(worker->thread, name);
 }
 
 static uint64_t finish(struct worker* workers, uint64_t threads) {
@@ -111,16 +88,16 @@ static uint64_t finish(struct worker* workers, uint64_t threads) {
 int main(int argc, char** argv) {
   uint64_t threads = argument(argc, argv, 1, 12), groups = argument(argc, argv, 2, 3);
   uint64_t rounds = argument(argc, argv, 3, 500), seed = argument(argc, argv, 4, 1);
-  if (threads > 999 || groups > threads) {
-    fprintf(stderr, "%s: groups <= threads <= 999, please\n", argv[0]);
-    return 2;
-  }
-  uint64_t **boards = must(malloc(groups * sizeof *boards)), order[999], points = 0;
+  struct groups sizes = make_groups(argc, argv, threads, groups, 5);
+  uint64_t **boards = must(malloc(groups * sizeof *boards)), order[MOST_THREADS], points = 0;
   for (uint64_t i = 0; i < groups; i++) boards[i] = make_scoreboard();
-  struct worker* workers = make_workers(threads, groups, rounds, boards);
+  struct worker* workers = make_workers(&sizes, rounds, boards);
   shuffle(order, threads, seed);
   pthread_barrier_init(&start_line, NULL, (unsigned)threads);
-  for (uint64_t i = 0; i < threads; i++) start(&workers[order[i]]);
+  for (uint64_t i = 0; i < threads; i++) {
+    struct worker* worker = &workers[order[i]];
+    worker->thread = start_thread(worker->group, worker->member, work, worker);
+  }
   uint64_t checksum = finish(workers, threads);
   for (uint64_t i = 0; i < groups; i++) {
     for (int slot = 0; slot < SLOTS; slot++) points = points * 3 + boards[i][slot];

@@ -141,10 +141,13 @@ class Sharing {
       lines_.note(line, access, machine::is_remote_cache(fill.source), cycles, buckets_);
     else if (fill.source >= Source::memory)
       note_page(fill, access.address);
-    if (options_.sampling.on && fill.source != Source::upgrade)
+    if (options_.sampling.on && fill.source != Source::upgrade && settled())
       sampler_.miss(instructions_ + code_.operations[access.operation].instruction, thread_,
                     line << line_bits_, fill.source);
   }
+
+  // Threads that were just moved fetch their own data from where they were: that shows nothing.
+  bool settled() const { return instructions_ - rotated_ >= options_.rotate / 4; }
 
   void note_page(const Fill& fill, std::uint64_t address) {
     Page& page = pages_[{address & ~(options_.chips.page - 1), chip_}];

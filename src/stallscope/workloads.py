@@ -102,6 +102,17 @@ class Groups(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     members: str
 
 
+class Line(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A cache line that threads take from each other at one source line, in one layout."""
+
+    object: str
+    fields: tuple[str, ...]
+    kind: Literal["true", "false", "mixed"]
+    when: str
+    function: str
+    text: str
+
+
 class Form(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One way to do a workload's work, chosen by its argument `form`; the first is the slow one.
 
@@ -133,6 +144,7 @@ class Truth(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     misses: Misses | None = None
     load: Load | None = None
     groups: Groups | None = None
+    lines: tuple[Line, ...] = ()
     forms: tuple[Form, ...] = ()
 
     def command_arguments(self, size: Size = "default", form: str | None = None) -> list[str]:
@@ -198,6 +210,12 @@ class Truth(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 def names() -> list[str]:
     """Every bundled workload."""
     return sorted(path.stem for path in _folder().glob("*.toml"))
+
+
+def about_caches() -> list[str]:
+    """All but those that are about threads alone, of whose misses in one cache nothing is known."""
+    known = [truth(name) for name in names()]
+    return [one.name for one in known if one.misses or not (one.groups or one.lines)]
 
 
 def find(name: str) -> Path:

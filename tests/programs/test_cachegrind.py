@@ -22,7 +22,7 @@ from stallscope import workloads
 from stallscope.recording import Recording, open_recording
 
 STALLSCOPE = Path(sys.executable).with_name("stallscope")
-WORKLOADS = workloads.names()
+WORKLOADS = workloads.about_caches()
 THREADED = "scoreboards"  # whose waiting in the C library depends on when threads take turns
 TIMEOUT = 300
 # The dynamic linker works for the library that each tool puts into the target.

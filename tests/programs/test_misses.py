@@ -15,7 +15,7 @@ import pytest
 from stallscope import workloads
 
 STALLSCOPE = Path(sys.executable).with_name("stallscope")
-PROGRAMS = [name for name in workloads.names() if name != "scoreboards"]
+PROGRAMS = [name for name in workloads.about_caches() if name != "scoreboards"]
 TIMEOUT = 300
 SHARE_POINTS = 0.015
 MANY_SAMPLES = 5_000

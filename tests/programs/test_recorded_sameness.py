@@ -75,7 +75,7 @@ def test_tar_makes_and_reads_the_same_archive(record: Recorder, tmp_path: Path) 
     )
 
 
-@pytest.mark.parametrize("name", workloads.names())
+@pytest.mark.parametrize("name", workloads.about_caches())
 def test_a_workload_prints_the_same_when_recorded(
     name: str, record: Recorder, workload: Callable[[str], Path]
 ) -> None:

@@ -103,7 +103,7 @@ def test_a_truth_with_an_unknown_key_is_refused(
 
 def test_scoreboard_groups_follow_from_the_arguments() -> None:
     known = workloads.truth("scoreboards")
-    assert known.thread_groups({"threads": 5, "groups": 2}) == [
+    assert known.thread_groups({"threads": 5, "groups": 2, "equal": 1, "unequal": 0}) == [
         ["worker-0-0", "worker-0-1", "worker-0-2"],
         ["worker-1-0", "worker-1-1"],
     ]

@@ -1,0 +1,258 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Signatures of what threads miss remotely (shMaps), and threads clustered by them.
+
+An shMap is a vector of 256 saturating 8-bit counters. A line's counter is chosen by a hash; a filter
+that all threads of a process share lets one line through for each counter, the one that missed
+first. Counts under 3 may be chance and count as none. Lines that more than half of the threads miss
+are global and ignored. Two threads are alike when the dot product of their maps is clearly larger
+than chance would make it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+ENTRIES = 256
+MOST = 255  # of a counter
+LEAST = 3  # counts below this are none
+# Similarity over chance from which threads are alike. Of a program with one group that has a share
+# f of the threads and all samples, similarity within it is 1 / (f² + (1-f)²) times chance, and 2 or
+# more with groups of one size: 1.25 tells groups of up to seven eighths of the threads.
+MARGIN = 1.25
+ERRORS = 3  # standard errors that it must be above chance besides
+FEW = 12  # counted misses that a thread needs before it is judged
+
+
+class Filter:
+    """Which line each counter is for: claimed by the first miss, and never given up."""
+
+    def __init__(self, line: int, salt: int = 0) -> None:
+        self._bits = line.bit_length() - 1
+        self._salt = salt
+        self.lines: list[int | None] = [None] * ENTRIES
+
+    def entry(self, address: int) -> int | None:
+        """The counter of a line, or None when another line has it."""
+        number = (address >> self._bits) + self._salt * 0x9E37
+        at = (number * 0x9E3779B97F4A7C15 >> 40) % ENTRIES
+        if self.lines[at] is None:
+            self.lines[at] = address
+        return at if self.lines[at] == address else None
+
+
+@dataclass
+class Maps:
+    """The shMaps of some threads, as they fill."""
+
+    filter: Filter
+    counts: dict[int, list[int]] = field(default_factory=dict)  # by thread
+    samples: int = 0
+    passed: int = 0  # the filter
+
+    def add(self, thread: int, address: int) -> None:
+        self.samples += 1
+        entry = self.filter.entry(address)
+        if entry is None:
+            return
+        self.passed += 1
+        counters = self.counts.setdefault(thread, [0] * ENTRIES)
+        if counters[entry] < MOST:
+            counters[entry] += 1
+
+    def sparse(self) -> dict[int, dict[int, int]]:
+        """Without counts that may be chance."""
+        return {
+            thread: {at: n for at, n in enumerate(counters) if n >= LEAST}
+            for thread, counters in self.counts.items()
+        }
+
+
+@dataclass(frozen=True)
+class Clusters:
+    """Threads by what they share. Clusters and their threads are in the order of their numbers."""
+
+    clusters: tuple[tuple[int, ...], ...]
+    undecided: tuple[int, ...]  # too few samples
+    alone: tuple[int, ...]  # enough of them, and like nobody
+    global_entries: frozenset[int]  # counters of lines that belong to no group
+
+
+Vectors = dict[int, dict[int, int]]
+
+
+def similarity(a: dict[int, int], b: dict[int, int]) -> int:
+    if len(b) < len(a):
+        a, b = b, a
+    return sum(n * b[at] for at, n in a.items() if at in b)
+
+
+def cluster(maps: Maps, threads: Sequence[int]) -> Clusters:
+    """One pass over the threads: each joins those that it is like, and so joins them to each other.
+    What is left over then has its lines tested again: those that only it touches are not global."""
+    vectors = {thread: maps.sparse().get(thread, {}) for thread in threads}
+    touched: dict[int, set[int]] = {}
+    for thread, vector in vectors.items():
+        for at in vector:
+            touched.setdefault(at, set()).add(thread)
+    usable = {at for at, who in touched.items() if 2 * len(who) <= len(threads)}
+    groups = _linked(_only(vectors, usable), threads)
+    while True:
+        grouped = {thread for group in groups if len(group) > 1 for thread in group}
+        left = [thread for thread in threads if thread not in grouped]
+        more = {
+            at
+            for at, who in touched.items()
+            if at not in usable
+            and grouped
+            and 2 * len(who & grouped) <= len(grouped)
+            and 2 * len(who - grouped) > len(left)
+        }
+        if not more or not left:
+            break
+        usable |= more
+        found = _linked(_only(vectors, usable), threads)
+        if found == groups:
+            break
+        groups = found
+    kept = _only(vectors, usable)
+    few = {thread for thread in threads if sum(kept[thread].values()) < FEW}
+    return Clusters(
+        tuple(sorted(tuple(sorted(group)) for group in groups if len(group) > 1)),
+        tuple(sorted(few - {t for group in groups if len(group) > 1 for t in group})),
+        tuple(sorted(g[0] for g in groups if len(g) == 1 and g[0] not in few)),
+        frozenset(set(touched) - usable),
+    )
+
+
+def _only(vectors: Vectors, usable: set[int]) -> Vectors:
+    return {
+        thread: {at: n for at, n in vector.items() if at in usable}
+        for thread, vector in vectors.items()
+    }
+
+
+def chance(vectors: Vectors) -> float:
+    """The dot product that two threads of one sample each have on average, if every sample fell on
+    the lines as those of all threads do."""
+    totals: dict[int, int] = {}
+    for vector in vectors.values():
+        for at, n in vector.items():
+            totals[at] = totals.get(at, 0) + n
+    everything = sum(totals.values())
+    return sum((n / everything) ** 2 for n in totals.values()) if everything else 0.0
+
+
+def threshold(a: dict[int, int], b: dict[int, int], by_chance: float) -> float:
+    """What the similarity of two threads must exceed, from how many samples they have."""
+    expected = sum(a.values()) * sum(b.values()) * by_chance
+    return MARGIN * expected + ERRORS * expected**0.5
+
+
+def _linked(vectors: Vectors, threads: Iterable[int]) -> list[list[int]]:
+    by_chance = chance(vectors)
+    groups: list[list[int]] = []
+    for thread in threads:
+        own = vectors[thread]
+        alike = [
+            group
+            for group in groups
+            if any(
+                similarity(own, vectors[other]) > threshold(own, vectors[other], by_chance)
+                for other in group
+            )
+        ]
+        groups = [group for group in groups if group not in alike]
+        groups.append([*(member for group in alike for member in group), thread])
+    return groups
+
+
+def hierarchical(maps: Maps, threads: Sequence[int], found: Clusters) -> list[list[int]]:
+    """The same threads by SciPy's single linkage, cut where similarity is no more than chance: a
+    check by other code. Needs scipy."""
+    import numpy as np
+    from scipy.cluster.hierarchy import fcluster, linkage
+    from scipy.spatial.distance import squareform
+
+    usable = set(range(ENTRIES)) - found.global_entries
+    vectors = _only({t: maps.sparse().get(t, {}) for t in threads}, usable)
+    by_chance = chance(vectors)
+    distance = np.zeros((len(threads), len(threads)))
+    for i, a in enumerate(threads):
+        for j, b in enumerate(threads):
+            if i == j:
+                continue
+            limit = threshold(vectors[a], vectors[b], by_chance)
+            alike = similarity(vectors[a], vectors[b])
+            distance[i, j] = limit / (limit + alike) if alike else 1.0
+    labels = fcluster(linkage(squareform(distance), "single"), 0.5, "distance")
+    groups: dict[int, list[int]] = {}
+    for thread, label in zip(threads, labels, strict=True):
+        groups.setdefault(int(label), []).append(thread)
+    return sorted(sorted(group) for group in groups.values() if len(group) > 1)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What detection found, and when it was sure."""
+
+    found: Clusters
+    samples: int  # taken until then
+    instruction: int  # at which the last of them was taken
+    stable: bool  # or the samples ran out
+    rounds: int  # of detection, each with a filter of its own
+
+
+STEADY = 3  # looks in a row that must agree
+FIRST_LOOK = 8  # samples a thread
+
+
+def detect(
+    samples: Sequence[tuple[int, int, int]], threads: Sequence[int], line: int
+) -> tuple[Verdict, Maps]:
+    """`samples`: instruction, thread, address. Looks at the clusters now and then, and ends when
+    they stay the same. Threads that the filter starved get another chance: as long as some are
+    undecided and samples are left, a new filter is filled."""
+    best: tuple[Verdict, Maps] | None = None
+    start, rounds = 0, 0
+    while rounds == 0 or start < len(samples):
+        verdict, maps, start = _detect_once(samples, start, threads, line, rounds)
+        rounds += 1
+        verdict = Verdict(
+            verdict.found, verdict.samples, verdict.instruction, verdict.stable, rounds
+        )
+        if best is None or _decided(verdict) > _decided(best[0]):
+            best = verdict, maps
+        if not verdict.found.undecided:
+            break
+    assert best is not None
+    return best
+
+
+def _decided(verdict: Verdict) -> int:
+    return sum(len(group) for group in verdict.found.clusters)
+
+
+def _detect_once(
+    samples: Sequence[tuple[int, int, int]],
+    start: int,
+    threads: Sequence[int],
+    line: int,
+    salt: int,
+) -> tuple[Verdict, Maps, int]:
+    maps = Maps(Filter(line, salt))
+    last, agreed = None, 0
+    look = start + FIRST_LOOK * len(threads)
+    for number, (instruction, thread, address) in enumerate(samples[start:], start + 1):
+        maps.add(thread, address)
+        if number < look:
+            continue
+        look = number + max(FIRST_LOOK * len(threads) // 2, (number - start) // 4)
+        found = cluster(maps, threads)
+        agreed = agreed + 1 if found.clusters == last and found.clusters else 0
+        last = found.clusters
+        if agreed + 1 >= STEADY and not found.undecided:
+            return Verdict(found, number, instruction, True, 0), maps, number
+    found = cluster(maps, threads)
+    ended = samples[-1][0] if samples else 0
+    return Verdict(found, len(samples), ended, False, 0), maps, len(samples)
