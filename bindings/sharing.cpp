@@ -64,6 +64,8 @@ session::SharingOptions options_of(const nb::dict& chips, const nb::dict& from) 
   options.placement = value<Pairs>(from, "placement");
   options.rotate = value<std::uint64_t>(from, "rotate");
   options.seed = value<std::uint64_t>(from, "seed");
+  options.grain = value<std::uint64_t>(from, "grain");
+  options.shift = value<std::uint64_t>(from, "shift");
   options.sampling = sampling_of(from);
   options.followed = value<std::vector<std::uint64_t>>(from, "followed");
   for (const auto& [chunk, to] : value<std::vector<MovedRow>>(from, "moved"))

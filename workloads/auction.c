@@ -33,6 +33,7 @@ struct connection {
   struct database* database;
   uint64_t* sorted;
   uint64_t number, queries, checksum;
+  uint64_t padding[24];  // no two connections in a line
 };
 
 struct server {

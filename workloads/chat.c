@@ -35,6 +35,7 @@ struct user {
   struct connection* connection;
   uint64_t* output;
   uint64_t number, messages, checksum;
+  uint64_t padding[24];  // no two users in a line
 };
 
 uint64_t messages_sent;  // shared by all threads

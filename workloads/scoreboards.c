@@ -19,6 +19,7 @@ struct worker {
   uint64_t* scoreboard;
   uint64_t* private_data;
   uint64_t checksum;
+  uint64_t padding[24];  // no two workers in a line
 };
 
 uint64_t rounds_done;  // shared by all threads

@@ -58,16 +58,33 @@ static inline void shuffle(uint64_t* order, uint64_t count, uint64_t seed) {
   }
 }
 
+// What a thread begins with. It names itself: it may be done before whoever started it could.
+struct beginning {
+  void* (*work)(void*);
+  void* argument;
+  char name[16];
+};
+
+static inline void* begin_thread(void* argument) {
+  struct beginning* self = argument;
+  pthread_setname_np(pthread_self(), self->name);
+  return self->work(self->argument);
+}
+
 static inline pthread_t start_thread(uint64_t group, uint64_t member, void* (*work)(void*),
                                      void* argument) {
-  char name[16];
+  static struct beginning beginnings[MOST_THREADS];
+  static uint64_t started;
+  struct beginning* one = &beginnings[started++];
   pthread_t thread;
-  snprintf(name, sizeof name, "worker-%u-%u", (unsigned)group % 1000, (unsigned)member % 1000);
-  if (pthread_create(&thread, NULL, work, argument) != 0) {
+  one->work = work;
+  one->argument = argument;
+  snprintf(one->name, sizeof one->name, "worker-%u-%u", (unsigned)group % 1000,
+           (unsigned)member % 1000);
+  if (pthread_create(&thread, NULL, begin_thread, one) != 0) {
     fputs("cannot start a thread\n", stderr);
     exit(3);
   }
-  pthread_setname_np(thread, name);
   return thread;
 }
 

@@ -37,6 +37,7 @@ std::uint32_t Scheduler::context_of(std::uint32_t thread) {
     if (who == thread) context = where;
   if (context >= chips_.contexts()) context = least_loaded();
   ++load_[context];
+  ++alive_;
   threads_.push_back({thread, context, true});
   return context;
 }
@@ -46,6 +47,7 @@ void Scheduler::end(std::uint32_t thread) {
     if (one.thread == thread && one.alive) {
       one.alive = false;
       --load_[one.context];
+      --alive_;
     }
 }
 

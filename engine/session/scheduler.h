@@ -26,6 +26,8 @@ class Scheduler {
   // All threads that live are dealt anew.
   void rotate();
 
+  // Threads that live; at least 1.
+  std::uint64_t alive() const { return alive_ ? alive_ : 1; }
   // Where each thread was at last, in the order in which they came.
   struct Placed {
     std::uint32_t thread, context;
@@ -42,6 +44,7 @@ class Scheduler {
   machine::ChipsConfig chips_;
   std::vector<std::pair<std::uint32_t, std::uint32_t>> given_;
   std::uint64_t seed_;
+  std::uint64_t alive_ = 0;
   std::uint32_t stretch_ = 0;  // of rotation
   std::vector<Placed> threads_;
   std::vector<std::uint32_t> load_;  // threads by hardware thread

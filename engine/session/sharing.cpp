@@ -4,6 +4,7 @@
 #include <bit>
 #include <map>
 
+#include "session/interleaver.h"
 #include "session/memory_events.h"
 #include "session/scheduler.h"
 #include "session/shared_lines.h"
@@ -44,6 +45,9 @@ class Moves {
 
 struct ByThread {
   std::uint64_t count[kSources]{}, cycles[kSources]{};
+  std::uint64_t instructions = 0;
+  std::uint64_t settled = 0;  // instructions at which it has fetched its data to where it is now
+  std::uint32_t chip = machine::kMostCores;
 };
 
 // A sink of the stream. `kSpecial`: lines are followed or data moved, which costs every access.
@@ -70,7 +74,7 @@ class Sharing {
       const std::uint32_t number = info.first_operation + i;
       const stream::Operation& operation = code_.operations[number];
       ++accesses_;
-      const std::uint64_t address = kSpecial ? moves_(addresses[i]) : addresses[i];
+      const std::uint64_t address = kSpecial ? moves_(addresses[i]) + shift_ : addresses[i];
       const bool writes = operation.kind != SS_OP_KIND_LOAD;
       const std::uint64_t line = address >> line_bits_;
       const std::uint32_t size = operation.size ? operation.size : 1;
@@ -89,12 +93,7 @@ class Sharing {
     if (tag == SS_SIFTED)
       return Error{"the stream has sifted accesses where all are wanted", "", ""};
     if (tag == SS_THREAD_SWITCH) {
-      leave();
-      if (options_.rotate && instructions_ - rotated_ >= options_.rotate) {
-        rotated_ = instructions_;
-        scheduler_.rotate();
-      }
-      enter(SS_HEAD_THREAD(words[0]));
+      turn(SS_HEAD_THREAD(words[0]));
     } else if (tag == SS_THREAD_START) {
       scheduler_.context_of(SS_HEAD_THREAD(words[0]));
     } else if (tag == SS_THREAD_EXIT) {
@@ -103,6 +102,16 @@ class Sharing {
       tell_memory(buckets_, tag, words, count);
     }
     return Done{};
+  }
+
+  // From here on this thread runs.
+  void turn(std::uint32_t thread) {
+    leave();
+    if (options_.rotate && instructions_ - rotated_ >= options_.rotate) {
+      rotated_ = instructions_;
+      scheduler_.rotate();
+    }
+    enter(thread);
   }
 
   SharingTables tables();
@@ -147,7 +156,9 @@ class Sharing {
   }
 
   // Threads that were just moved fetch their own data from where they were: that shows nothing.
-  bool settled() const { return instructions_ - rotated_ >= options_.rotate / 4; }
+  bool settled() const {
+    return current_->instructions + instructions_ - entered_ >= current_->settled;
+  }
 
   void note_page(const Fill& fill, std::uint64_t address) {
     Page& page = pages_[{address & ~(options_.chips.page - 1), chip_}];
@@ -162,6 +173,7 @@ class Sharing {
 
   void leave() {
     context_cycles_[context_] += instructions_ - entered_ + waited_;
+    current_->instructions += instructions_ - entered_;
     if (options_.sampling.on) sampler_.settle(thread_);
   }
   void enter(std::uint32_t thread) {
@@ -172,6 +184,9 @@ class Sharing {
     current_ = &by_thread_[thread];
     entered_ = instructions_;
     waited_ = 0;
+    if (current_->chip == chip_) return;
+    current_->chip = chip_;
+    current_->settled = current_->instructions + options_.rotate / (4 * scheduler_.alive());
   }
 
   struct Page {
@@ -193,6 +208,7 @@ class Sharing {
   std::vector<std::uint64_t> context_cycles_;
   ByThread* current_ = nullptr;
   std::uint32_t line_bits_ = machine_.line_bits();
+  std::uint64_t shift_ = options_.shift;
   std::uint64_t line_mask_ = machine_.line_size() - 1;
   std::uint32_t thread_ = 1, context_ = 0, core_ = 0, chip_ = 0;
   std::uint64_t instructions_ = 0, accesses_ = 0, entered_ = 0, waited_ = 0, rotated_ = 0;
@@ -229,7 +245,14 @@ Result<SharingTables> run(stream::TraceReader& reader, Coherence& machine,
                           const SharingOptions& options, const std::vector<Placed>& placed) {
   Sharing<kSpecial> sharing(machine, reader.code(), options);
   place_all(placed, sharing.buckets());
-  if (Status read = reader.for_each(sharing); !read) return read.error();
+  if (options.grain) {
+    Interleaver<Sharing<kSpecial>> mixed(sharing, reader.code(), options.grain,
+                                         options.chips.contexts(), options.seed);
+    if (Status read = reader.for_each(mixed); !read) return read.error();
+    mixed.finish();
+  } else if (Status read = reader.for_each(sharing); !read) {
+    return read.error();
+  }
   SharingTables made = sharing.tables();
   made.truncated = reader.truncated();
   return made;
@@ -250,7 +273,7 @@ Result<SharingTables> share(const std::string& path, const machine::MachineConfi
   if (!machine) return machine.error();
   for (const auto& [address, chip] : options.pages)
     if (chip < options.chips.chips) (*machine)->place_page(address, chip);
-  if (options.followed.empty() && options.moved.empty())
+  if (options.followed.empty() && options.moved.empty() && !options.shift)
     return run<false>(*reader, **machine, options, placed);
   return run<true>(*reader, **machine, options, placed);
 }

@@ -2,7 +2,8 @@
 // A kept trace on a machine of several cores: where each thread's data came from, and which lines
 // went from cache to cache.
 //
-// Threads take turns as they did when they were recorded. Loads, and what reads and writes at once,
+// Threads take turns as they did when they were recorded, or alternate faster where that changes
+// nothing that they read (interleaver.h). Loads, and what reads and writes at once,
 // wait for their data; stores wait in a store buffer and cost nothing. Every other instruction is
 // taken to last one cycle.
 #pragma once
@@ -46,6 +47,8 @@ struct SharingOptions {
   std::vector<std::pair<std::uint32_t, std::uint32_t>> placement;  // thread, hardware thread
   std::uint64_t rotate = 0;  // instructions after which threads change places; 0: they stay
   std::uint64_t seed = 1;
+  std::uint64_t grain = 0;  // blocks after which threads that may run together alternate; 0: turns
+  std::uint64_t shift = 0;  // bytes that all data lies further on
   SourceSampling sampling;
   std::vector<std::uint64_t> followed;                           // lines, by their first byte
   std::vector<MovedWords> moved;                                 // the layout of data is changed

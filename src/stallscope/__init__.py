@@ -40,11 +40,13 @@ __all__ = [
     "page_replacement",
     "page_view",
     "pages",
+    "place",
     "plot",
     "record",
     "regions",
     "replay",
     "reuse",
+    "sharing",
     "slices",
     "stalls",
     "verify",
@@ -70,10 +72,12 @@ if TYPE_CHECKING:
     from stallscope.analyses.regions import regions
     from stallscope.analyses.stalls import stalls
     from stallscope.analyses.verify import verify
+    from stallscope.clustering import sharing
     from stallscope.counting import events
     from stallscope.errors import StallscopeError
     from stallscope.measuring import page_overhead
     from stallscope.pipelines import core_view
+    from stallscope.placing import place
     from stallscope.record import record
     from stallscope.record.importing import import_trace
     from stallscope.recording import Recording
@@ -106,11 +110,13 @@ _HOMES = {
     "page_replacement": ("stallscope.analyses.page_replacement", "replacement"),
     "page_view": ("stallscope.viewing", "page_view"),
     "pages": ("stallscope.analyses.pages", "pages"),
+    "place": ("stallscope.placing", "place"),
     "plot": ("stallscope.views.plots", "plot"),
     "record": ("stallscope.record", "record"),
     "regions": ("stallscope.analyses.regions", "regions"),
     "replay": ("stallscope.analyses.levels", "levels"),
     "reuse": ("stallscope.reusing", "reuse"),
+    "sharing": ("stallscope.clustering", "sharing"),
     "slices": ("stallscope.ahead", "slices"),
     "stalls": ("stallscope.analyses.stalls", "stalls"),
     "verify": ("stallscope.analyses.verify", "verify"),

@@ -1,27 +1,31 @@
 # SPDX-License-Identifier: Apache-2.0
 """Signatures of what threads miss remotely (shMaps), and threads clustered by them.
 
-An shMap is a vector of 256 saturating 8-bit counters. A line's counter is chosen by a hash; a filter
-that all threads of a process share lets one line through for each counter, the one that missed
-first. Counts under 3 may be chance and count as none. Lines that more than half of the threads miss
-are global and ignored. Two threads are alike when the dot product of their maps is clearly larger
-than chance would make it.
+An shMap is a vector of 256 saturating 8-bit counters. A line's counter is chosen by a hash; a
+filter that all threads of a process share lets one line through for each counter, the one that
+missed first. Counts under 3 may be chance and count as none. Lines that more than half of the
+threads miss are global and ignored. Two threads are alike when the dot product of their maps is
+above a threshold that follows from how many samples they have.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 ENTRIES = 256
 MOST = 255  # of a counter
 LEAST = 3  # counts below this are none
-# Similarity over chance from which threads are alike. Of a program with one group that has a share
-# f of the threads and all samples, similarity within it is 1 / (f² + (1-f)²) times chance, and 2 or
-# more with groups of one size: 1.25 tells groups of up to seven eighths of the threads.
-MARGIN = 1.25
-ERRORS = 3  # standard errors that it must be above chance besides
+# Similarity over chance above which threads are alike. Two threads that draw from the lines at
+# random, as all threads together use them, have 1, and two of a group more: with groups of one size
+# as many as there are groups, in a group with a share f of the threads 1 / (f² + (1-f)²). Two that
+# share nothing have 0. The threshold is a third of chance, so that threads which use only a part of
+# what their group shares are found too.
+MARGIN = 1 / 3
+ERRORS = 1  # standard errors that it must be above that besides
 FEW = 12  # counted misses that a thread needs before it is judged
+SURE = 48  # before it is said to share with nobody
 
 
 class Filter:
@@ -116,11 +120,12 @@ def cluster(maps: Maps, threads: Sequence[int]) -> Clusters:
             break
         groups = found
     kept = _only(vectors, usable)
-    few = {thread for thread in threads if sum(kept[thread].values()) < FEW}
+    grouped = {thread for group in groups if len(group) > 1 for thread in group}
+    few = {thread for thread in threads if sum(kept[thread].values()) < SURE} - grouped
     return Clusters(
         tuple(sorted(tuple(sorted(group)) for group in groups if len(group) > 1)),
-        tuple(sorted(few - {t for group in groups if len(group) > 1 for t in group})),
-        tuple(sorted(g[0] for g in groups if len(g) == 1 and g[0] not in few)),
+        tuple(sorted(few)),
+        tuple(sorted(set(threads) - few - grouped)),
         frozenset(set(touched) - usable),
     )
 
@@ -146,11 +151,12 @@ def chance(vectors: Vectors) -> float:
 def threshold(a: dict[int, int], b: dict[int, int], by_chance: float) -> float:
     """What the similarity of two threads must exceed, from how many samples they have."""
     expected = sum(a.values()) * sum(b.values()) * by_chance
-    return MARGIN * expected + ERRORS * expected**0.5
+    return MARGIN * expected + ERRORS * math.sqrt(expected)
 
 
 def _linked(vectors: Vectors, threads: Iterable[int]) -> list[list[int]]:
     by_chance = chance(vectors)
+    vectors = {t: v if sum(v.values()) >= FEW else {} for t, v in vectors.items()}
     groups: list[list[int]] = []
     for thread in threads:
         own = vectors[thread]
@@ -205,54 +211,80 @@ class Verdict:
 
 STEADY = 3  # looks in a row that must agree
 FIRST_LOOK = 8  # samples a thread
+ROUND = 100  # samples a thread after which a filter that leaves some undecided is given up
 
 
 def detect(
-    samples: Sequence[tuple[int, int, int]], threads: Sequence[int], line: int
+    samples: Sequence[tuple[int, int, int]],
+    threads: Sequence[int],
+    line: int,
+    busy: Sequence[int] = (),
+    after: int = 0,
 ) -> tuple[Verdict, Maps]:
-    """`samples`: instruction, thread, address. Looks at the clusters now and then, and ends when
-    they stay the same. Threads that the filter starved get another chance: as long as some are
-    undecided and samples are left, a new filter is filled."""
-    best: tuple[Verdict, Maps] | None = None
-    start, rounds = 0, 0
-    while rounds == 0 or start < len(samples):
-        verdict, maps, start = _detect_once(samples, start, threads, line, rounds)
-        rounds += 1
-        verdict = Verdict(
-            verdict.found, verdict.samples, verdict.instruction, verdict.stable, rounds
+    """`samples`: instruction, thread, address. `busy` threads are waited for until they are
+    decided; no verdict comes before the instruction `after`, when every two threads were apart.
+    Looks at the clusters now and then, and ends when they stay the same. Threads that the filter
+    starved get another chance: while some are undecided and samples are left, a new one is
+    filled."""
+    verdict, maps, start = _detect_once(samples, 0, threads, Filter(line), set(busy), after)
+    rounds = 1
+    while set(busy) & set(verdict.found.undecided) and start < len(samples):
+        more, other, start = _detect_once(
+            samples, start, threads, Filter(line, rounds), set(busy), after
         )
-        if best is None or _decided(verdict) > _decided(best[0]):
-            best = verdict, maps
-        if not verdict.found.undecided:
-            break
-    assert best is not None
-    return best
+        rounds += 1
+        found = joined(verdict.found, more.found)
+        verdict = Verdict(found, more.samples, more.instruction, more.stable, rounds)
+        maps = other if _decided(more.found) > _decided(cluster(maps, threads)) else maps
+    return replace(verdict, rounds=rounds), maps
 
 
-def _decided(verdict: Verdict) -> int:
-    return sum(len(group) for group in verdict.found.clusters)
+def _decided(found: Clusters) -> int:
+    return sum(len(group) for group in found.clusters)
+
+
+def joined(first: Clusters, second: Clusters) -> Clusters:
+    """What a later round adds: threads that were in no cluster join those that they are with now,
+    or make one of their own. Nobody changes sides."""
+    groups = [set(group) for group in first.clusters]
+    for group in second.clusters:
+        free = set(group) - {thread for known in groups for thread in known}
+        met = [known for known in groups if known & set(group)]
+        if met and free:
+            max(met, key=lambda known: (len(known & set(group)), -min(known))).update(free)
+        elif len(free) > 1:
+            groups.append(free)
+    grouped = {thread for group in groups for thread in group}
+    return Clusters(
+        tuple(sorted(tuple(sorted(group)) for group in groups)),
+        tuple(sorted((set(first.undecided) & set(second.undecided)) - grouped)),
+        tuple(sorted((set(first.alone) | set(second.alone)) - grouped)),
+        first.global_entries if _decided(first) >= _decided(second) else second.global_entries,
+    )
 
 
 def _detect_once(
     samples: Sequence[tuple[int, int, int]],
     start: int,
     threads: Sequence[int],
-    line: int,
-    salt: int,
+    filled: Filter,
+    busy: set[int],
+    after: int,
 ) -> tuple[Verdict, Maps, int]:
-    maps = Maps(Filter(line, salt))
+    maps = Maps(filled)
     last, agreed = None, 0
     look = start + FIRST_LOOK * len(threads)
     for number, (instruction, thread, address) in enumerate(samples[start:], start + 1):
         maps.add(thread, address)
-        if number < look:
+        if number < look or instruction < after:
             continue
         look = number + max(FIRST_LOOK * len(threads) // 2, (number - start) // 4)
         found = cluster(maps, threads)
         agreed = agreed + 1 if found.clusters == last and found.clusters else 0
         last = found.clusters
-        if agreed + 1 >= STEADY and not found.undecided:
-            return Verdict(found, number, instruction, True, 0), maps, number
+        starved = number - start > ROUND * len(threads)
+        if (agreed + 1 >= STEADY and not busy & set(found.undecided)) or starved:
+            return Verdict(found, number, instruction, not starved, 0), maps, number
     found = cluster(maps, threads)
     ended = samples[-1][0] if samples else 0
     return Verdict(found, len(samples), ended, False, 0), maps, len(samples)

@@ -48,6 +48,10 @@ QUESTIONS: dict[str, dict[str, str]] = {
         "counters": "many events on few counters, multiplexed, beside the full counts",
         "events": "what can be counted, and on which counters",
     },
+    "Which threads share data": {
+        "sharing": "threads by what they share, lines that they pass around, falsely or not",
+        "place": "which threads to put on one chip, and what that would save",
+    },
     "Change what it costs": {
         "loads": "the few loads that cause most misses, and how their addresses come about",
         "slices": "just the code that computes the addresses of those loads",
