@@ -136,7 +136,7 @@ int main(int argc, char** argv) {
   }
   for (uint64_t i = 0; i < threads; i++) pthread_join(connections[i].thread, NULL);
   for (uint64_t i = 0; i < count; i++) bids += bases[i]->bids_made;
-  printf("auction queries=%llu bids=%llu\n", (unsigned long long)server.queries,
+  printf("auction queries=%llu checksum=%llu\n", (unsigned long long)server.queries,
          (unsigned long long)bids);
   return 0;
 }

@@ -114,7 +114,6 @@ static void join_rooms(struct user* users, uint64_t count, const struct groups* 
     user->room = rooms[group_of(groups, i)];
     user->room->connections[user->room->users++] = user->connection;
   }
-  free(rooms);
 }
 
 int main(int argc, char** argv) {

@@ -65,6 +65,6 @@ int main(int argc, char** argv) {
   }
   for (uint64_t i = 0; i < threads; i++) pthread_join(workers[i].thread, NULL);
   for (uint64_t i = 0; i < threads; i++) sum += *workers[i].counter;
-  printf("counters sum=%llu\n", (unsigned long long)sum);
+  printf("counters checksum=%llu\n", (unsigned long long)sum);
   return 0;
 }

@@ -155,7 +155,7 @@ int main(int argc, char** argv) {
   }
   for (uint64_t i = 0; i < threads; i++) pthread_join(workers[i].thread, NULL);
   for (uint64_t i = 0; i < count; i++) sold += ((struct warehouse*)((char*)houses + i * 128))->sold;
-  printf("warehouses total_sales=%llu sold=%llu\n", (unsigned long long)total_sales,
+  printf("warehouses total_sales=%llu checksum=%llu\n", (unsigned long long)total_sales,
          (unsigned long long)sold);
   return 0;
 }

@@ -451,7 +451,8 @@ def test_churn_makes_and_frees_what_it_prints(folder: Path) -> None:
 def test_scoreboards_shows_its_threads_by_name(folder: Path) -> None:
     known = workloads.truth("scoreboards")
     values = {"threads": 4, "groups": 2, "rounds": 1 << 40, "seed": 1}
-    words = [str(values[argument.name]) for argument in known.arguments]
+    words = [str(values[argument.name]) for argument in known.arguments if not argument.choices]
+    values |= {"equal": 1, "unequal": 0}
     expected = {name for group in known.thread_groups(values) for name in group}
     with subprocess.Popen([workloads.build("scoreboards", folder), *words]) as process:
         try:
