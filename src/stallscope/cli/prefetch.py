@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import click
@@ -68,3 +69,47 @@ def predict_command(
     view = load_view(recording, options)
     result = predict(view, limits, pace=pace, threads=threads, hardware=not no_hardware)
     show("prefetch-predict", result, show_prediction, as_json, as_csv, limit, plot=None)
+
+
+@command.command(
+    "run", context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False}
+)
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="Write the report here.")
+@click.option("-q", "--quiet", is_flag=True, help="No report on standard error.")
+@click.option("--slack", type=int, help="Runs of a load an assist thread may be ahead [tuned].")
+@click.option(
+    "--delivery",
+    type=click.Choice(["inline", "assist"]),
+    multiple=True,
+    help="Only this way to bring lines [both].",
+)
+@click.argument("command", nargs=-1, required=True)
+def run_command(
+    output: Path | None,
+    quiet: bool,
+    slack: int | None,
+    delivery: tuple[str, ...],
+    command: tuple[str, ...],
+) -> None:
+    """Run PROGRAM, and run ahead of its misses as long as that pays.
+
+    The program's file, its outputs and its status stay its own. What was tried and what it brought
+    goes to standard error, and with -o as JSON into a file.
+    """
+    import sys
+
+    from rich.console import Console
+
+    from stallscope.actions.prefetch import prefetch_run
+    from stallscope.errors import StallscopeError
+    from stallscope.views.document import json_text
+    from stallscope.views.terminal.prefetch import show_report
+
+    if slack is not None and slack < 0:
+        raise StallscopeError(f"--slack {slack}: it must be at least 0")
+    report = prefetch_run(command, slack=slack, deliveries=delivery)
+    if output is not None:
+        output.write_text(json_text("prefetch-run", report), encoding="utf-8")
+    if not quiet:
+        show_report(report, Console(stderr=True, highlight=False))
+    sys.exit(report.status)

@@ -109,7 +109,7 @@ def operand_of(instruction: Instruction, more: int = 0) -> MemoryOperand:
         instruction.memory_index,
         instruction.memory_index_scale,
         displacement,
-        4 if instruction.memory_base == Register.NONE or abs(displacement) > 127 else 8,
+        8,
         False,
         instruction.segment_prefix,
     )

@@ -49,17 +49,21 @@ OUTSIDE = -1
 @dataclass(frozen=True)
 class Emitted:
     code: bytes
+    leave: int  # its way out, for whoever catches its faults
     start: int  # where the slice begins when it is resumed for the first time
     cells: tuple[tuple[Cell, int], ...]  # each with its place in the data
     probes: dict[int, int]  # place in the code -> load whose address is computed there
     steps: int  # that it kept
 
 
-def emit(slice_: Slice, code: int, data: int, prefetch: bool = True) -> Emitted | Declined:
-    """Code for `code`, with data at `data`, both near what the slice reads at fixed addresses.
-    Without prefetches it is the control that costs the same and does nothing."""
+def emit(
+    slice_: Slice, code: int, data: int, prefetch: bool = True, entry: int | None = None
+) -> Emitted | Declined:
+    """Code for `code`, with data at `data`, both near what the slice reads at fixed addresses. It
+    begins at the step `entry`, or else at the load. Without prefetches it is the control that costs
+    the same and does nothing."""
     try:
-        return _Emitter(slice_, code, data, prefetch).run()
+        return _Emitter(slice_, code, data, prefetch).run(entry)
     except CannotEncode as error:
         return Declined(f"it cannot be written elsewhere: {error}")
 
@@ -102,11 +106,11 @@ class _Emitter:
         self.cells = {cell: CELLS + 8 * i for i, cell in enumerate(slice_.cells)}
         self.probes: dict[int, int] = {}  # label -> load
 
-    def run(self) -> Emitted | Declined:
+    def run(self, entry: int | None) -> Emitted | Declined:
         if len(self.cells) > MOST_CELLS or any(cell.size > 8 for cell in self.cells):
             return Declined("it keeps more in memory than scratch cells hold")
         self.enter()
-        start = self.trace.load
+        start = _first_kept(self.slice, self.trace.load if entry is None else entry)
         left, done = [start], set[int]()
         while left:
             here = left.pop()
@@ -122,6 +126,7 @@ class _Emitter:
         places = self.out.places
         return Emitted(
             code,
+            places[self.leave],
             places[self.labels[start]],
             tuple(self.cells.items()),
             {places[label]: load for label, load in self.probes.items()},

@@ -11,11 +11,15 @@ from typing import Any
 import msgspec
 
 
-def print_json(verb: str, result: Any) -> None:
-    """One document on standard output: the result's fields behind the schema's name."""
+def json_text(verb: str, result: Any) -> str:
+    """One document: the result's fields behind the schema's name."""
     body = msgspec.to_builtins(result, enc_hook=str)
     document = {"schema": f"stallscope.{verb}/1", **body}
-    sys.stdout.write(msgspec.json.format(msgspec.json.encode(document), indent=1).decode() + "\n")
+    return msgspec.json.format(msgspec.json.encode(document), indent=1).decode() + "\n"
+
+
+def print_json(verb: str, result: Any) -> None:
+    sys.stdout.write(json_text(verb, result))
 
 
 def print_csv(rows: Sequence[Mapping[str, Any]]) -> None:

@@ -12,6 +12,7 @@ from stallscope.views.terminal.rows import table
 from stallscope.views.terminal.text import amount, clean
 
 if TYPE_CHECKING:
+    from stallscope.actions.prefetch import PrefetchReport, SiteReport
     from stallscope.analyses.prediction import Prediction
 
 
@@ -58,3 +59,33 @@ def show_prediction(result: Prediction, console: Console, limit: int) -> None:
         console.print(Text("no load is delinquent, or none can be helped"))
     for reason in result.declined:
         console.print(Text(clean(f"left alone: {reason}")))
+
+
+def show_report(report: PrefetchReport, console: Console) -> None:
+    kept = [row for row in report.rows if row.state == "kept"]
+    what = (
+        f"{len(kept)} of {len(report.rows)} loads helped" if report.rows else "no load delinquent"
+    )
+    console.print(
+        Text(
+            f"stallscope: {what}; {report.patched_seconds:.1f} of {report.seconds:.1f} s with "
+            "prefetches"
+        )
+    )
+    for row in report.rows:
+        console.print(Text(clean(f"  {_told(row)}")))
+    faults = report.caught + report.assist_faults
+    if faults:
+        console.print(Text(f"  {faults} faults of prefetch code were caught"))
+
+
+def _told(row: SiteReport) -> str:
+    where = f"{row.function}:{row.line}" if row.function else "the program"
+    how = f"inline, {row.distance} ahead" if row.delivery == "inline" else row.delivery
+    how = f"assist, slack {row.slack}" if row.delivery == "assist" else how
+    told = f"{where} {row.kind}: {row.state}"
+    if row.delivery != "none":
+        told += f", {how}"
+    if row.gain is not None:
+        told += f", {row.gain:.2f} times as fast ({row.low:.2f} to {row.high:.2f})"
+    return f"{told}; {row.reason}" if row.reason else told

@@ -1,0 +1,228 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ways to run ahead of one load of a running program: code near it, ready to be patched in."""
+
+from __future__ import annotations
+
+import os
+import re
+import struct
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from stallscope.actions.region import Region
+from stallscope.slicing.emit import DATA_BYTES, emit
+from stallscope.slicing.image import steps_from
+from stallscope.slicing.inline import Inline, inline
+from stallscope.slicing.kinds import kind_of
+from stallscope.slicing.site import (
+    COUNT,
+    MODE,
+    SHIFTS,
+    SITE_BYTES,
+    Site,
+    handover_site,
+    inline_site,
+)
+from stallscope.slicing.slice import cut
+from stallscope.slicing.step import Step
+from stallscope.slicing.trace import Code, Declined, Trace, connect
+
+DISTANCES = (4, 16, 48)
+PACES = ((256, 50), (64, 200), (256, 2000))  # chunk and slack
+PAUSE = 20  # pause instructions between two looks at the program's progress
+CODE_BYTES = 4096
+NEAREST_ENTRY = 4096  # bytes from a function's entry to a load in it, at most
+
+
+@dataclass
+class Candidate:
+    load: int
+    delivery: str
+    site: Site
+    settings: tuple[Any, ...]
+    install: Callable[[], None]
+    set: Callable[[Any], None]
+    switch: Callable[[bool], None]
+    progress: Callable[[], int]
+    distance: int = 0
+    slack: int = 0
+    looked_at: float = field(default_factory=time.monotonic)
+
+
+class Memory:
+    """Code of a running process."""
+
+    def __init__(self, pid: int):
+        self._pid = pid
+        self._file = os.open(f"/proc/{pid}/mem", os.O_RDONLY | os.O_CLOEXEC)
+
+    def read(self, address: int, count: int) -> bytes:
+        try:
+            return os.pread(self._file, count, address)
+        except OSError:
+            return b""
+
+    def close(self) -> None:
+        os.close(self._file)
+
+    def text_around(self, address: int) -> tuple[int, bytes]:
+        """The executable mapping that an address lies in."""
+        with open(f"/proc/{self._pid}/maps") as maps:  # noqa: PTH123
+            for line in maps:
+                start, end = (int(part, 16) for part in line.split(" ", 1)[0].split("-"))
+                if start <= address < end:
+                    return start, self.read(start, end - start)
+        return address, b""
+
+
+def candidates(
+    pid: int, region: Region, load: int, slack: int | None
+) -> tuple[str, list[Candidate], str]:
+    """The load's class, what can be tried for it, best guess first, and why nothing can."""
+    try:
+        memory = Memory(pid)
+    except OSError:
+        return "irregular", [], "the program's code cannot be read"
+    try:
+        return _candidates(memory, region, load, slack)
+    finally:
+        memory.close()
+
+
+def _candidates(
+    memory: Memory, region: Region, load: int, slack: int | None
+) -> tuple[str, list[Candidate], str]:
+    view = region.near(load)
+    steps = steps_from(memory.read, load)
+    trace = connect(Code(steps), load)
+    if isinstance(trace, Declined):
+        return "irregular", [], trace.reason
+    kind = kind_of(trace)
+    if view is None:
+        return kind, [], "no memory near its code is free"
+    found: list[Candidate] = []
+    reasons: list[str] = []
+    every = [at for at in trace.steps if trace.step(at).loads]
+    for loop in trace.graph.loops_around(load):
+        ahead = inline(trace.graph, loop, [load])
+        if isinstance(ahead, Declined):
+            reasons.append(ahead.reason)
+            continue
+        more = inline(trace.graph, loop, [at for at in every if at in loop.steps])
+        made = _inline(region, view, load, more if isinstance(more, Inline) else ahead)
+        if isinstance(made, Declined):
+            reasons.append(made.reason)
+        else:
+            found.append(made)
+        break
+    if kind in ("chase", "walk"):
+        grown = _with_caller(memory, steps, trace)
+        made = _assist(region, view, load, grown, slack)
+        if isinstance(made, Declined):
+            reasons.append(made.reason)
+        else:
+            found.append(made)
+    return kind, found, "" if found else "; ".join(dict.fromkeys(reasons))
+
+
+def _inline(region: Region, view: int, load: int, ahead: Inline) -> Candidate | Declined:
+    offset, words = region.room(CODE_BYTES), region.room(SITE_BYTES)
+    site = inline_site(ahead, view + offset, view + words)
+    if isinstance(site, Declined):
+        return site
+    if len(site.code) > CODE_BYTES or SHIFTS + 8 * len(ahead.stepping) > SITE_BYTES:
+        return Declined("its code is too long")
+    mode, count = region.word(words + MODE), region.word(words + COUNT)
+
+    def install() -> None:
+        region.write(offset, site.code)
+        if site.net is not None:
+            region.add_net(site.net)
+
+    def set_distance(distance: int) -> None:
+        candidate.distance = distance
+        for number, one in enumerate(ahead.stepping):
+            region.word(words + SHIFTS + 8 * number).value = distance * one.amount
+
+    def switch(on: bool) -> None:
+        mode.value = int(on)
+
+    candidate = Candidate(
+        load, "inline", site, DISTANCES, install, set_distance, switch, lambda: count.value
+    )
+    return candidate
+
+
+def _assist(
+    region: Region, view: int, load: int, trace: Trace, slack: int | None
+) -> Candidate | Declined:
+    slice_ = cut(trace)
+    if isinstance(slice_, Declined):
+        return slice_
+    if (os.cpu_count() or 1) < 2:
+        return Declined("there is no second processor for an assist thread")
+    number = region.take_slot()
+    if number is None:
+        return Declined("all slots of the assist thread are taken")
+    head = trace.inner.head
+    offset, data = region.room(CODE_BYTES), region.room(DATA_BYTES)
+    made = emit(slice_, view + offset, view + data, entry=head)
+    if isinstance(made, Declined):
+        return made
+    patch = region.room(CODE_BYTES)
+    address = region.slot_address(view, number)
+    site = handover_site(trace.graph.steps, head, view + patch, address)
+    if isinstance(site, Declined):
+        return site
+    slot = region.header.slots[number]
+
+    def install() -> None:
+        region.write(offset, made.code)
+        region.write(patch, site.code)
+        slot.enter, slot.start, slot.leave = view + offset, made.start, made.leave
+        slot.data = view + data
+        region.set_cells(slot, [(cell, view + data + place) for cell, place in made.cells])
+
+    def set_pace(pace: tuple[int, int]) -> None:
+        slot.chunk, slot.slack = pace
+        slot.pause = PAUSE
+        candidate.slack = pace[1]
+
+    def switch(on: bool) -> None:
+        slot.armed = int(on)
+        if on and not slot.handed:
+            slot.want = 1
+        if not on:
+            slot.want = 0
+
+    paces = PACES if slack is None else ((min(256, max(1, slack)), slack),)
+    candidate = Candidate(
+        load, "assist", site, paces, install, set_pace, switch, lambda: int(slot.runs)
+    )
+    return candidate
+
+
+def _with_caller(memory: Memory, steps: dict[int, Step], trace: Trace) -> Trace:
+    """The trace grown into the only place that calls its function, if that has a loop as well."""
+    start, text = memory.text_around(trace.load)
+    calls: list[tuple[int, int]] = []  # place and target
+    for match in re.finditer(b"\xe8", text):
+        at = match.start()
+        if at + 5 > len(text):
+            continue
+        (away,) = struct.unpack_from("<i", text, at + 1)
+        target = start + at + 5 + away
+        if trace.load - NEAREST_ENTRY < target <= min(trace.steps):
+            calls.append((start + at, target))
+    if not calls:
+        return trace
+    entry = max(target for _, target in calls)
+    places = [place for place, target in calls if target == entry]
+    body = steps_from(memory.read, entry)
+    if len(places) != 1 or trace.load not in body:
+        return trace
+    caller = steps_from(memory.read, places[0])
+    grown = connect(Code({**steps, **body, **caller}), trace.load)
+    return grown if isinstance(grown, Trace) else trace
