@@ -105,7 +105,7 @@ class Collector {
 
 // The assist thread of one slice.
 struct Assist {
-  std::uint64_t clock = 0;
+  double clock = 0;
   std::size_t next = 0;  // entry
   std::uint64_t runs = 0;
   bool active = false, waiting = false;
@@ -165,8 +165,7 @@ class Runner {
   }
 
   void restart(std::size_t s) {
-    assists_[s] = {static_cast<std::uint64_t>(now_) + options_.start, main_[s].next, main_[s].runs,
-                   true, false};
+    assists_[s] = {now_ + options_.start, main_[s].next, main_[s].runs, true, false};
   }
 
   // An access of the main thread by instruction `at` is about to happen.
@@ -215,8 +214,7 @@ class Runner {
   void follow(std::size_t s) {
     Assist& assist = assists_[s];
     Plan& plan = *plans_[s];
-    const auto now = static_cast<std::uint64_t>(now_);
-    while (assist.active && assist.clock <= now) {
+    while (assist.active && assist.clock <= now_) {
       if (assist.waiting && assist.runs > main_[s].runs + options_.slack) {
         assist.clock += options_.pause;
         ++counts_.pauses;
@@ -233,12 +231,13 @@ class Runner {
 
   void step(Assist& assist, const Plan& plan) {
     const Entry& entry = plan.entries[assist.next++];
-    if (options_.prefetch || (entry.role & kFeeding)) {
-      const std::uint64_t latency = bring(entry.address, assist.clock, true);
-      if (entry.role & kFeeding) assist.clock += latency;
-    }
+    const auto when = static_cast<std::uint64_t>(assist.clock);
+    // The control reads nothing: it waits as long as it would.
+    const std::uint64_t latency = options_.prefetch ? bring(entry.address, when, true)
+                                                    : caches_.latency_of(entry.address, when, true);
+    if (entry.role & kFeeding) assist.clock += static_cast<double>(latency);
     if (!(entry.role & kCounted)) return;
-    assist.clock += static_cast<std::uint64_t>(plan.slice.cost * options_.cycles) + 1;
+    assist.clock += plan.slice.cost * options_.cycles;
     if (++assist.runs % options_.chunk == 0) assist.waiting = true;
   }
 

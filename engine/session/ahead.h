@@ -23,7 +23,7 @@ struct AheadSlice {
   std::vector<std::uint64_t> steps;    // instructions of its trace
   std::vector<std::uint64_t> loads;    // that are prefetched
   std::vector<std::uint64_t> feeding;  // whose results the slice needs
-  std::uint32_t cost = 1;              // instructions a run
+  double cost = 1;                     // instructions a run
   std::uint32_t distance = 0;          // inline: runs ahead; 0: an assist thread
   std::int64_t step = 0;  // inline: by which the address of `load` grows a run; 0: by any amount
 };
@@ -33,7 +33,7 @@ struct AheadOptions {
   std::uint32_t chunk = 256;   // runs between checks
   std::uint32_t slack = 50;    // runs that the assist thread may be ahead at a check
   std::uint32_t pause = 1000;  // cycles that it waits then
-  std::uint32_t start = 200;   // cycles to hand over registers
+  std::uint32_t start = 100;   // cycles to hand over registers
   double cycles = 0.5;         // of an instruction
   bool shared_core = false;
   bool hardware = true;  // the machine's prefetcher

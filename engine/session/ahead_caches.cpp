@@ -74,6 +74,15 @@ TimedAccess TimedCaches::access(std::uint64_t address, std::uint64_t now, bool a
   return result;
 }
 
+std::uint64_t TimedCaches::latency_of(std::uint64_t address, std::uint64_t now, bool assist) {
+  const std::uint64_t line = address >> line_bits_;
+  for (Level& level : levels_) {
+    const Line* found = find(level, level.copies == 2 && assist ? 1 : 0, line);
+    if (found != nullptr) return level.latency + (found->ready > now ? found->ready - now : 0);
+  }
+  return memory_;
+}
+
 void TimedCaches::observe(std::uint64_t line, std::uint64_t now, std::uint32_t core) {
   wanted_.clear();
   prefetchers_[core]->observe(line, wanted_);

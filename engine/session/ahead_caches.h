@@ -30,6 +30,9 @@ class TimedCaches {
   // `ahead`: by the assist thread's core or by an inline prefetch; `assist` chooses the core.
   TimedAccess access(std::uint64_t address, std::uint64_t now, bool assist, bool ahead);
 
+  // What an access would take now; nothing changes.
+  std::uint64_t latency_of(std::uint64_t address, std::uint64_t now, bool assist);
+
   std::uint64_t first_latency() const { return levels_.front().latency; }
 
  private:

@@ -2,8 +2,8 @@
 """Runs a program and runs ahead of its misses, as long as that pays.
 
 Stallscope stays beside the program: it samples what the program waits for, writes prefetch code
-into memory that it shares with it, changes the program's code so that it is used, measures, and changes
-it back where it does not pay. The program's file is not touched.
+into memory that it shares with it, changes the program's code so that this is used, measures, and
+takes back what does not pay. The program's file is not touched.
 """
 
 from __future__ import annotations

@@ -110,7 +110,7 @@ def _words(made: Slice, trace: Trace) -> dict[str, Any]:
         "steps": sorted(trace.steps),
         "loads": sorted(made.loads),
         "feeding": sorted(feeding),
-        "cost": max(1, round(kept / runs)) + 2,
+        "cost": kept / runs + 2,  # the count of runs and its check
         "distance": 0,
         "step": 0,
     }
@@ -123,7 +123,7 @@ def _inline_words(ahead: Inline, distance: int) -> dict[str, Any]:
         "steps": sorted(ahead.loop.steps),
         "loads": sorted(ahead.loads),
         "feeding": [],
-        "cost": len(ahead.steps) + len(ahead.loads) + 6,
+        "cost": float(len(ahead.steps) + len(ahead.loads) + 6),
         "distance": distance,
         "step": 0 if by_register else ahead.amount,
     }

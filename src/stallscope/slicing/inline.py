@@ -18,6 +18,7 @@ from stallscope.slicing.step import FLAGS, Step
 from stallscope.slicing.trace import Declined
 
 MOST_STEPS = 24
+MOST_DEPTH = 2  # loads that one address may depend on one after the other: more often fault
 _GENERAL = frozenset(range(Register.RAX, Register.R15 + 1))
 
 
@@ -140,9 +141,9 @@ class _Turn:
             return Declined("it is no plain load")
         steps: set[int] = set()
         starts: set[int] = set()
-        left = [(load, register) for register in operand.registers]
+        left = [(load, register, 0) for register in operand.registers]
         while left:
-            at, register = left.pop()
+            at, register, depth = left.pop()
             if register in (Register.RSP, Register.RIP, Register.NONE):
                 continue
             made = self.definition(at, register)
@@ -155,8 +156,10 @@ class _Turn:
             refusal = _refusal(step)
             if refusal:
                 return Declined(refusal)
+            if depth + step.loads > MOST_DEPTH:
+                return Declined(f"its address depends on more than {MOST_DEPTH} loads in a row")
             steps.add(made)
-            left += [(made, one) for one in step.reads]
+            left += [(made, one, depth + step.loads) for one in step.reads]
         return self.checked(steps, starts)
 
     def checked(self, steps: set[int], starts: set[int]) -> tuple[set[int], set[int]] | Declined:
