@@ -42,6 +42,7 @@ PROGRAMS: dict[str, Program] = {
             *("no_perf", "reuses"),
         )
     },
+    "ahead": Program(libraries=("-ldl", "-pthread", "-Wl,-rpath,$ORIGIN")),
     "allocators": Program(flags=("-fno-builtin",)),
     "allocators_jemalloc": Program(
         "allocators.c", ("-fno-builtin", _PVALLOC), ("-Wl,--no-as-needed", "-ljemalloc")
@@ -97,6 +98,8 @@ def build(
         source.write_text(many_blocks(MANY_BLOCKS))
     if name == "dlopen":
         _compile([str(HERE / "dlopen_plugin.c")], folder / "dlopen_plugin.so", "-shared", "-fPIC")
+    if name == "ahead":
+        _compile([str(HERE / "ahead_plugin.c")], folder / "ahead_plugin.so", "-shared", "-fPIC")
     kind = ["-static"] if static else ["-pie", "-fPIE"] if pie else ["-no-pie", "-fno-pie"]
     return _compile(
         [*program.flags, f"-I{INCLUDE}", str(source), *program.libraries],

@@ -80,7 +80,8 @@ EXPECTED: dict[str, tuple[int, str]] = {
 }
 # These take input or print what depends on it; each has a test of its own below.
 APART = {
-    *("avx512", "environment", "exit_code", "heapmap", "heapmap_cxx", "io"),
+    # It takes its time, which test_prefetch_faults.py gives it.
+    *("ahead", "avx512", "environment", "exit_code", "heapmap", "heapmap_cxx", "io"),
     *("many_blocks", "marks", "no_perf", "reuses", "sharers", "spin", "stall_causes", "waits"),
     # They say where their blocks are, which differs from run to run; test_heap_log.py looks there.
     *(f"heaplog{kind}{with_}" for kind in ("", "_cxx") for with_ in ("", "_jemalloc", "_tcmalloc")),
@@ -89,7 +90,7 @@ APART = {
 
 def test_every_program_is_checked() -> None:
     assert set(EXPECTED) | APART == set(builder.PROGRAMS)
-    sources = {path.stem for path in PROGRAMS.glob("*.c*")} - {"dlopen_plugin"}
+    sources = {path.stem for path in PROGRAMS.glob("*.c*")} - {"dlopen_plugin", "ahead_plugin"}
     assert sources <= set(builder.PROGRAMS)
 
 

@@ -72,6 +72,7 @@ class _Run:
     pid: int
     region: Region
     started: float
+    always: bool = False  # sites are kept whether they pay or not
     status: int | None = None
     samples: int = 0
     rows: dict[int, SiteReport] = field(default_factory=dict)
@@ -119,10 +120,14 @@ class _Run:
 
 
 def prefetch_run(
-    command: Sequence[str], *, slack: int | None = None, deliveries: Sequence[str] = ()
+    command: Sequence[str],
+    *,
+    slack: int | None = None,
+    deliveries: Sequence[str] = (),
+    always: bool = False,
 ) -> PrefetchReport:
     """Runs `command` to its end. Its outputs and its status are its own. `deliveries` limits how
-    lines are brought: inline, assist."""
+    lines are brought: inline, assist. `always` keeps what is tried, whether it pays or not."""
     target = preflight(command, native=True)
     region = Region()
     given = environment()
@@ -131,7 +136,8 @@ def prefetch_run(
     before = signal.pthread_sigmask(signal.SIG_BLOCK, blocked)
     started = time.monotonic()
     try:
-        run = _Run(_start(target.argv, words, before, region.file), region, started)
+        pid = _start(target.argv, words, before, region.file)
+        run = _Run(pid, region, started, always)
         try:
             if target.is_static:
                 reason = "a static program loads no runtime"
@@ -188,7 +194,7 @@ def _accompany(run: _Run, slack: int | None, deliveries: tuple[str, ...]) -> Non
             if load not in run.rows:
                 _help(run, load, count, slack, deliveries)
                 pause = WINDOW
-        if run.kept:
+        if run.kept and not run.always:
             _check_kept(run)
         run.sleep(pause)
         pause = min(LONGEST_WINDOW, pause * 1.5)
@@ -269,6 +275,9 @@ def _try(run: _Run, way: Candidate, where: tuple[int, str, int | None], kind: st
     way.install()
     if not run.patch([(way.site.address, way.site.original, way.site.patch)])[0]:
         return row("left alone", "its code is not what was read", None)
+    if run.always:
+        way.set(way.settings[0])
+        return _keep(run, way, row("kept", "whether it pays was not asked", None))
     gain = _tuned(run, way)
     if gain is None:
         _undo(run, way)
@@ -276,10 +285,14 @@ def _try(run: _Run, way: Candidate, where: tuple[int, str, int | None], kind: st
     if gain.low < MARGIN:
         _undo(run, way)
         return row("rolled back", "it does not pay", gain)
+    return _keep(run, way, row("kept", "", gain))
+
+
+def _keep(run: _Run, way: Candidate, report: SiteReport) -> SiteReport:
     way.switch(True)
     run.kept.append(way)
     run.patched_since = run.patched_since or time.monotonic()
-    return row("kept", "", gain)
+    return report
 
 
 def _tuned(run: _Run, way: Candidate) -> Gain | None:

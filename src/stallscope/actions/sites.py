@@ -118,12 +118,13 @@ def _candidates(
             found.append(made)
         break
     if kind in ("chase", "walk"):
-        grown = _with_caller(memory, steps, trace)
-        made = _assist(region, view, load, grown, slack)
-        if isinstance(made, Declined):
+        # Where the function's caller cannot be sliced, the function alone may do.
+        for tried in (_with_caller(memory, steps, trace), trace):
+            made = _assist(region, view, load, tried, slack)
+            if not isinstance(made, Declined):
+                found.append(made)
+                break
             reasons.append(made.reason)
-        else:
-            found.append(made)
     return kind, found, "" if found else "; ".join(dict.fromkeys(reasons))
 
 
@@ -163,14 +164,14 @@ def _assist(
         return slice_
     if (os.cpu_count() or 1) < 2:
         return Declined("there is no second processor for an assist thread")
-    number = region.take_slot()
-    if number is None:
-        return Declined("all slots of the assist thread are taken")
     head = trace.inner.head
     offset, data = region.room(CODE_BYTES), region.room(DATA_BYTES)
     made = emit(slice_, view + offset, view + data, entry=head)
     if isinstance(made, Declined):
         return made
+    number = region.take_slot()
+    if number is None:
+        return Declined("all slots of the assist thread are taken")
     patch = region.room(CODE_BYTES)
     address = region.slot_address(view, number)
     site = handover_site(trace.graph.steps, head, view + patch, address)

@@ -83,12 +83,14 @@ def predict_command(
     multiple=True,
     help="Only this way to bring lines [both].",
 )
+@click.option("--always", is_flag=True, help="Keep what is tried, whether it pays or not.")
 @click.argument("command", nargs=-1, required=True)
 def run_command(
     output: Path | None,
     quiet: bool,
     slack: int | None,
     delivery: tuple[str, ...],
+    always: bool,
     command: tuple[str, ...],
 ) -> None:
     """Run PROGRAM, and run ahead of its misses as long as that pays.
@@ -107,7 +109,7 @@ def run_command(
 
     if slack is not None and slack < 0:
         raise StallscopeError(f"--slack {slack}: it must be at least 0")
-    report = prefetch_run(command, slack=slack, deliveries=delivery)
+    report = prefetch_run(command, slack=slack, deliveries=delivery, always=always)
     if output is not None:
         output.write_text(json_text("prefetch-run", report), encoding="utf-8")
     if not quiet:

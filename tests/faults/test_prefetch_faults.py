@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whatever happens to a program whose code runs ahead of its misses, it prints and ends as it does
+by itself."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.conftest import STALLSCOPE, Ran, run
+
+# Sites are kept whether they pay or not: a busy machine must not decide what is tested.
+ALWAYS = ("prefetch", "run", "--always", "-q")
+KINDS = [
+    *("fork", "exec", "signals", "library", "threads", "longjmp", "garbage", "exit", "kill"),
+    *("fork gather", "signals gather", "threads gather", "longjmp gather"),
+]
+
+
+def ahead(folder: Path, *words: object) -> tuple[Ran, dict[str, Any]]:
+    report = folder / "report.json"
+    ran = run(STALLSCOPE, *ALWAYS, "-o", report, "--", *words)
+    return ran, json.loads(report.read_text())
+
+
+def helped(report: dict[str, Any]) -> list[dict[str, Any]]:
+    return [row for row in report["rows"] if row["state"] == "kept"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_program_ends_as_it_does_by_itself(
+    kind: str, program: Callable[..., Path], tmp_path: Path
+) -> None:
+    mode, *more = kind.split()
+    native = run(program("ahead"), mode, 150, *more)
+    assert "right=1" in native.stdout
+    ran, report = ahead(tmp_path, program("ahead"), mode, 1600, *more)
+    assert (ran.status, ran.out, ran.err) == (native.status, native.out, native.err)
+    assert helped(report), report["rows"]
+
+
+def test_both_deliveries_work_in_a_program_at_a_fixed_address(
+    program: Callable[..., Path], tmp_path: Path
+) -> None:
+    built = program("ahead", pie=False)
+    for delivery, more in (("inline", ["gather"]), ("assist", [])):
+        ran, report = ahead(tmp_path, built, "plain", 1600, *more)
+        assert (ran.status, ran.stdout) == (0, "plain right=1\n")
+        assert {row["delivery"] for row in helped(report)} == {delivery}
+
+
+def test_faults_of_a_slice_stay_its_own(program: Callable[..., Path], tmp_path: Path) -> None:
+    ran, report = ahead(tmp_path, program("ahead"), "garbage", 1600)
+    assert ran.stdout == "garbage right=1\n"
+    assert report["assist_faults"] > 0
+
+
+def test_a_small_stack_is_enough(program: Callable[..., Path], tmp_path: Path) -> None:
+    """The assist thread has a stack of its own, of which a slice uses a few words."""
+    words = " ".join([str(STALLSCOPE), *ALWAYS, "--", str(program("ahead")), "plain", "1300"])
+    ran = run("/bin/sh", "-c", f"ulimit -s 128; exec {words}")
+    assert (ran.status, ran.stdout) == (0, "plain right=1\n")
+
+
+def test_nothing_is_left_when_the_program_is_killed(program: Callable[..., Path]) -> None:
+    words = [str(STALLSCOPE), *ALWAYS, "--", str(program("ahead")), "plain", "60000"]
+    with subprocess.Popen(words, stdout=subprocess.DEVNULL) as process:
+        target = 0
+        for _ in range(200):
+            time.sleep(0.05)
+            found = children(process.pid)
+            if found and children(found[0]):
+                target = found[0]
+                break
+        assert target, "the assist thread never came"
+        assist = children(target)[0]
+        os.kill(target, signal.SIGKILL)
+        assert process.wait(timeout=60) == 137
+    for _ in range(100):
+        if not Path(f"/proc/{assist}").exists():
+            break
+        time.sleep(0.05)
+    assert not Path(f"/proc/{assist}").exists()
+
+
+def children(pid: int) -> list[int]:
+    try:
+        text = Path(f"/proc/{pid}/task/{pid}/children").read_text()
+    except OSError:
+        return []
+    return [int(word) for word in text.split()]
+
+
+def test_a_program_without_delinquent_loads_runs_untouched(
+    stallscope: Callable[..., Ran],
+) -> None:
+    ran = stallscope("prefetch", "run", "--", "/bin/echo", "as it is")
+    assert (ran.status, ran.stdout) == (0, "as it is\n")
+    assert "no load delinquent" in ran.stderr
+
+
+def test_a_static_program_is_left_alone(
+    program: Callable[..., Path], stallscope: Callable[..., Ran]
+) -> None:
+    ran = stallscope("prefetch", "run", "--", program("exit_code", static=True), 5)
+    assert ran.status == run(program("exit_code", static=True), 5).status
+    assert "a static program loads no runtime" in ran.stderr
+
+
+def test_what_cannot_be_run_is_one_sentence(stallscope: Callable[..., Ran]) -> None:
+    ran = stallscope("prefetch", "run", "--", "/no/such/program")
+    assert ran.status in (2, 127)
+    assert "Traceback" not in ran.stderr
+    assert stallscope("prefetch", "run", "--slack", "-1", "--", "/bin/true").status == 2
