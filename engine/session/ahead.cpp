@@ -181,11 +181,6 @@ class Runner {
       ++main_[s].runs;
     }
     ++main_[s].next;
-    Assist& assist = assists_[s];
-    if (assist.active && assist.next < main_[s].next) {
-      ++counts_.restarts;
-      restart(s);
-    }
   }
 
   // Inline: the addresses of a run further on, where they follow from this one's.
@@ -215,6 +210,11 @@ class Runner {
     Assist& assist = assists_[s];
     Plan& plan = *plans_[s];
     while (assist.active && assist.clock <= now_) {
+      if (assist.waiting && assist.runs < main_[s].runs) {
+        ++counts_.restarts;  // behind: it goes on from where the program is
+        restart(s);
+        continue;
+      }
       if (assist.waiting && assist.runs > main_[s].runs + options_.slack) {
         assist.clock += options_.pause;
         ++counts_.pauses;
@@ -235,7 +235,7 @@ class Runner {
     // The control reads nothing: it waits as long as it would.
     const std::uint64_t latency = options_.prefetch ? bring(entry.address, when, true)
                                                     : caches_.latency_of(entry.address, when, true);
-    if (entry.role & kFeeding) assist.clock += static_cast<double>(latency);
+    if (entry.role & kFeeding) assist.clock += beyond_first(latency);
     if (!(entry.role & kCounted)) return;
     assist.clock += plan.slice.cost * options_.cycles;
     if (++assist.runs % options_.chunk == 0) assist.waiting = true;
@@ -247,6 +247,11 @@ class Runner {
     return access.latency;
   }
 
+  // A hit in the first cache is part of what an instruction takes.
+  double beyond_first(std::uint64_t latency) const {
+    return static_cast<double>(latency - std::min(latency, caches_.first_latency()));
+  }
+
   void demand(std::uint64_t address, bool store) {
     const auto now = static_cast<std::uint64_t>(now_);
     const TimedAccess access = caches_.access(address, now, false, false);
@@ -254,9 +259,7 @@ class Runner {
     counts_.misses += access.served == Served::memory;
     counts_.in_flight += access.served == Served::in_flight && access.brought;
     counts_.used += access.brought;
-    if (!store)
-      now_ += static_cast<double>(access.latency -
-                                  std::min<std::uint64_t>(access.latency, caches_.first_latency()));
+    if (!store) now_ += beyond_first(access.latency);
   }
 
   std::vector<std::unique_ptr<Plan>>& plans_;

@@ -42,6 +42,9 @@ __all__ = [
     "pages",
     "place",
     "plot",
+    "prefetch_advise",
+    "prefetch_predict",
+    "prefetch_run",
     "record",
     "regions",
     "replay",
@@ -55,6 +58,9 @@ __all__ = [
 
 if TYPE_CHECKING:
     from stallscope.actions.layout import layout
+    from stallscope.actions.prefetch import prefetch_run
+    from stallscope.ahead import advise as prefetch_advise
+    from stallscope.ahead import predict as prefetch_predict
     from stallscope.ahead import slices
     from stallscope.analyses.counters import counters
     from stallscope.analyses.doctor import Doctor
@@ -112,6 +118,9 @@ _HOMES = {
     "pages": ("stallscope.analyses.pages", "pages"),
     "place": ("stallscope.placing", "place"),
     "plot": ("stallscope.views.plots", "plot"),
+    "prefetch_advise": ("stallscope.ahead", "advise"),
+    "prefetch_predict": ("stallscope.ahead", "predict"),
+    "prefetch_run": ("stallscope.actions.prefetch", "prefetch_run"),
     "record": ("stallscope.record", "record"),
     "regions": ("stallscope.analyses.regions", "regions"),
     "replay": ("stallscope.analyses.levels", "levels"),

@@ -3,13 +3,17 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from stallscope import _engine
 from stallscope.analyses import slices as analysis
+from stallscope.analyses.advice import Advice
+from stallscope.analyses.advice import advise as write_advice
 from stallscope.analyses.live import LiveView
 from stallscope.analyses.loads import Limits
 from stallscope.analyses.prediction import ChoiceRow, Prediction, deliveries, row_of
@@ -159,3 +163,16 @@ def _best(
         ),
         words,
     )  # fmt: skip
+
+
+def advise(view: MissView, limits: Limits | None = None, **options: Any) -> Advice:
+    """What would be written into the source for the same effect; options as for `predict`."""
+    prediction = predict(view, limits, **options)
+    rows = view.replay.recording.table("operation").select(["address", "file"]).to_pylist()
+    files = {row["address"]: row["file"] for row in rows}
+    sources: dict[str, list[str]] = {}
+    for choice in prediction.choices:
+        file = files.get(choice.pc, "")
+        with contextlib.suppress(OSError, UnicodeDecodeError):
+            sources[file] = Path(file).read_text(encoding="utf-8").splitlines()
+    return write_advice(prediction, files, sources)

@@ -115,3 +115,33 @@ def run_command(
     if not quiet:
         show_report(report, Console(stderr=True, highlight=False))
     sys.exit(report.status)
+
+
+@command.command("advise")
+@recording_argument
+@click.option(
+    "--patch", "as_patch", is_flag=True, help="Only the patch, for patch -p1 or git apply."
+)
+@limit_options
+@machine_options
+@json_option
+@csv_option
+@limit_option
+def advise_command(
+    recording: str | None,
+    as_patch: bool,
+    as_json: bool,
+    as_csv: bool,
+    limit: int | None,
+    **options: Any,
+) -> None:
+    """Where to write __builtin_prefetch, of what and how far ahead, as a patch of the source."""
+    from stallscope.ahead import advise
+    from stallscope.views.terminal.prefetch import show_advice
+
+    limits, options = limits_of(options)
+    result = advise(load_view(recording, options), limits)
+    if as_patch:
+        click.echo(result.patch, nl=False)
+        return
+    show("prefetch-advise", result, show_advice, as_json, as_csv, limit, plot=None)

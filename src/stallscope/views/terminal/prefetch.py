@@ -13,6 +13,7 @@ from stallscope.views.terminal.text import amount, clean
 
 if TYPE_CHECKING:
     from stallscope.actions.prefetch import PrefetchReport, SiteReport
+    from stallscope.analyses.advice import Advice
     from stallscope.analyses.prediction import Prediction
 
 
@@ -89,3 +90,17 @@ def _told(row: SiteReport) -> str:
     if row.gain is not None:
         told += f", {row.gain:.2f} times as fast ({row.low:.2f} to {row.high:.2f})"
     return f"{told}; {row.reason}" if row.reason else told
+
+
+def show_advice(result: Advice, console: Console, limit: int) -> None:
+    if not result.rows:
+        console.print(Text(f"on {result.machine} no prefetch pays"))
+    for row in result.rows[: limit or None]:
+        where = f"{row.function}:{row.line} {row.kind}"
+        console.print(
+            Text(clean(f"{where}: {row.words} (predicted {row.speedup:.2f} times as fast)"))
+        )
+    if result.patch:
+        console.print()
+    for line in result.patch.splitlines():
+        console.print(Text(clean(line)), soft_wrap=True)
