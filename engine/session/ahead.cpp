@@ -190,10 +190,10 @@ class Runner {
     const std::size_t run = main_[s].runs, other = run + plan.slice.distance;
     if (!options_.prefetch || other >= plan.runs.size()) return;
     const std::size_t here = plan.runs[run], there = plan.runs[other];
-    if (plan.entries[there].visit != plan.entries[here].visit) return;
     const std::uint64_t grown = plan.entries[there].address - plan.entries[here].address;
     const auto told = static_cast<std::uint64_t>(plan.slice.step) * plan.slice.distance;
-    if (plan.slice.step && grown != told) return;
+    const bool same_visit = plan.entries[there].visit == plan.entries[here].visit;
+    if (plan.slice.step ? grown != told : !same_visit) return;
     const std::size_t end =
         other + 1 < plan.runs.size() ? plan.runs[other + 1] : plan.entries.size();
     std::uint64_t seen = 0;  // of each load the first address of the run

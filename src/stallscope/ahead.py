@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -83,10 +83,12 @@ def predict(
     pace: Pace | None = None,
     threads: str = "cores",
     hardware: bool = True,
+    only: Sequence[str] = ("assist", "inline"),
 ) -> Prediction:
     """What slices would bring on the view's machine: for each the best of its deliveries, all of
     them together, and the control, which costs the same and brings nothing. The assist thread is a
-    hardware thread of the same core (`smt`), or on a core that shares the last cache (`cores`)."""
+    hardware thread of the same core (`smt`), or on a core that shares the last cache (`cores`).
+    `only` limits the deliveries."""
     pace = pace or Pace()
     pace.check()
     if threads not in ("smt", "cores"):
@@ -112,7 +114,7 @@ def predict(
         if one.slice is None or one.trace is None:
             declined.append(f"{one.row.function}:{one.row.line}: {one.reason}")
             continue
-        best = _best(one, run, base)
+        best = _best(one, run, base, only)
         if best is None:
             declined.append(f"{one.row.function}:{one.row.line}: no delivery pays")
             continue
@@ -138,7 +140,7 @@ def predict(
 
 
 def _best(
-    one: Made, run: Callable[..., dict[str, int]], base: dict[str, int]
+    one: Made, run: Callable[..., dict[str, int]], base: dict[str, int], only: Sequence[str]
 ) -> tuple[ChoiceRow, list[dict[str, Any]]] | None:
     """The delivery with which the program is fastest, if it is faster at all."""
     assert one.slice is not None
@@ -147,10 +149,14 @@ def _best(
     ways = deliveries(one.slice, one.trace)
     groups: dict[tuple[str, int], list[dict[str, Any]]] = {}
     for way in ways:
+        if way.how not in only:
+            continue
         groups.setdefault((way.how, way.distance), []).append(way.words)
     for (how, distance), words in groups.items():
         counts = run(words)
         tried.append((counts["cycles"], how, distance, words, counts))
+    if not tried:
+        return None
     cycles, how, distance, words, counts = min(tried, key=lambda entry: entry[0])
     if cycles >= base["cycles"]:
         return None
@@ -167,7 +173,7 @@ def _best(
 
 def advise(view: MissView, limits: Limits | None = None, **options: Any) -> Advice:
     """What would be written into the source for the same effect; options as for `predict`."""
-    prediction = predict(view, limits, **options)
+    prediction = predict(view, limits, only=("inline",), **options)
     rows = view.replay.recording.table("operation").select(["address", "file"]).to_pylist()
     files = {row["address"]: row["file"] for row in rows}
     sources: dict[str, list[str]] = {}

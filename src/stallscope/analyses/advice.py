@@ -183,8 +183,14 @@ def _indent(line: str) -> int:
 def _insert(
     changed: list[str], original: Sequence[str], at: int, statements: Sequence[str]
 ) -> None:
-    """In front of the line; a loop with one statement on its line gets braces."""
+    """Where a turn of the loop begins; a loop with one statement on its line gets braces."""
     line = original[at]
+    loop = _loop(original, at)
+    if loop is not None and original[loop.line].rstrip().endswith("{"):
+        place = changed.index(original[loop.line], loop.line) + 1
+        indent = " " * (_indent(original[loop.line]) + 2)
+        changed[place:place] = [indent + statement for statement in statements]
+        return
     place = changed.index(line, at) if line in changed[at:] else at
     inside = _FOR.search(line)
     if inside and inside["rest"].strip(" {"):
