@@ -210,8 +210,8 @@ class Runner {
     Assist& assist = assists_[s];
     Plan& plan = *plans_[s];
     while (assist.active && assist.clock <= now_) {
-      if (assist.waiting && assist.runs < main_[s].runs) {
-        ++counts_.restarts;  // behind: it goes on from where the program is
+      if (assist.waiting && assist.runs + options_.chunk < main_[s].runs) {
+        ++counts_.restarts;  // too far behind to catch up: it goes on from where the program is
         restart(s);
         continue;
       }

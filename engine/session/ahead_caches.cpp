@@ -70,7 +70,7 @@ TimedAccess TimedCaches::access(std::uint64_t address, std::uint64_t now, bool a
   }
   for (std::size_t inner = 0; inner < at && inner < levels_.size(); ++inner)
     fill(levels_[inner], levels_[inner].copies == 2 ? core : 0, line, ready, ahead);
-  if (!ahead && prefetchers_[core] && at > 0) observe(line, now, core);
+  if ((!ahead || assist) && prefetchers_[core] && at > 0) observe(line, now, core);
   return result;
 }
 

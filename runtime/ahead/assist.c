@@ -106,6 +106,8 @@ static int keep_pace(struct ahead_slot* slot, uint64_t done) {
     uint64_t main_runs = __atomic_load_n(&slot->runs, __ATOMIC_RELAXED);
     if (!slot->armed || ahead->stop) return 0;
     if (done < main_runs) {
+      // A little behind, it runs through lines that are there already, and catches up.
+      if (done + slot->chunk >= main_runs) return 1;
       slot->behind++;
       return 0;
     }

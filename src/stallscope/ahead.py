@@ -16,7 +16,15 @@ from stallscope.analyses.advice import Advice
 from stallscope.analyses.advice import advise as write_advice
 from stallscope.analyses.live import LiveView
 from stallscope.analyses.loads import Limits
-from stallscope.analyses.prediction import ChoiceRow, Prediction, deliveries, row_of
+from stallscope.analyses.prediction import (
+    ASSIST,
+    BOTH,
+    INLINE,
+    ChoiceRow,
+    Prediction,
+    deliveries,
+    row_of,
+)
 from stallscope.errors import StallscopeError
 from stallscope.recording import STREAM
 
@@ -84,11 +92,12 @@ def predict(
     threads: str = "cores",
     hardware: bool = True,
     only: Sequence[str] = ("assist", "inline"),
+    every: bool = False,
 ) -> Prediction:
     """What slices would bring on the view's machine: for each the best of its deliveries, all of
     them together, and the control, which costs the same and brings nothing. The assist thread is a
     hardware thread of the same core (`smt`), or on a core that shares the last cache (`cores`).
-    `only` limits the deliveries."""
+    `only` limits the deliveries; with `every`, slices are used that do not pay as well."""
     pace = pace or Pace()
     pace.check()
     if threads not in ("smt", "cores"):
@@ -114,7 +123,7 @@ def predict(
         if one.slice is None or one.trace is None:
             declined.append(f"{one.row.function}:{one.row.line}: {one.reason}")
             continue
-        best = _best(one, run, base, only)
+        best = _best(one, run, base, only, every)
         if best is None:
             declined.append(f"{one.row.function}:{one.row.line}: no delivery pays")
             continue
@@ -140,9 +149,13 @@ def predict(
 
 
 def _best(
-    one: Made, run: Callable[..., dict[str, int]], base: dict[str, int], only: Sequence[str]
+    one: Made,
+    run: Callable[..., dict[str, int]],
+    base: dict[str, int],
+    only: Sequence[str],
+    every: bool,
 ) -> tuple[ChoiceRow, list[dict[str, Any]]] | None:
-    """The delivery with which the program is fastest, if it is faster at all."""
+    """The delivery with which the program is fastest, unless it is slower."""
     assert one.slice is not None
     assert one.trace is not None
     tried: list[tuple[int, str, int, list[dict[str, Any]], dict[str, int]]] = []
@@ -157,8 +170,14 @@ def _best(
         tried.append((counts["cycles"], how, distance, words, counts))
     if not tried:
         return None
+    together = min(tried, key=lambda entry: entry[0])
+    threads = groups.get((ASSIST, 0))
+    if together[1] == INLINE and threads is not None:
+        counts = run([*threads, *together[3]])
+        words = [*threads, *together[3]]
+        tried.append((counts["cycles"], BOTH, together[2], words, counts))
     cycles, how, distance, words, counts = min(tried, key=lambda entry: entry[0])
-    if cycles >= base["cycles"]:
+    if cycles >= base["cycles"] and not every:
         return None
     row = row_of("", counts, base)
     where = one.row

@@ -9,14 +9,12 @@ from typing import Any
 
 from iced_x86 import Register
 
-from stallscope.analyses.slices import Made
 from stallscope.slicing.inline import Inline, inline
-from stallscope.slicing.kinds import kind_of
 from stallscope.slicing.slice import Slice
 from stallscope.slicing.trace import Trace
 
 DISTANCES = (4, 16, 64)  # that are tried for inline prefetches
-ASSIST, INLINE, NOTHING = "assist", "inline", "none"
+ASSIST, INLINE, BOTH = "assist", "inline", "both"
 
 
 @dataclass(frozen=True)
@@ -127,10 +125,6 @@ def _inline_words(ahead: Inline, distance: int) -> dict[str, Any]:
         "distance": distance,
         "step": 0 if by_register else ahead.amount,
     }
-
-
-def kind_in(made: Made) -> str:
-    return kind_of(made.trace) if made.trace is not None else "irregular"
 
 
 def row_of(run: str, counts: Mapping[str, int], base: Mapping[str, int]) -> PredictionRow:

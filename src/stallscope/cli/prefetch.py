@@ -44,6 +44,7 @@ def pace_of(options: dict[str, Any]) -> Any:
     default="cores",
     help="The assist thread is on the same core, or on one that shares the last cache [cores].",
 )
+@click.option("--every", is_flag=True, help="Use slices that do not pay as well.")
 @click.option("--no-hardware", is_flag=True, help="Without the machine's own prefetchers.")
 @pace_options
 @limit_options
@@ -54,6 +55,7 @@ def pace_of(options: dict[str, Any]) -> Any:
 def predict_command(
     recording: str | None,
     threads: str,
+    every: bool,
     no_hardware: bool,
     as_json: bool,
     as_csv: bool,
@@ -67,7 +69,9 @@ def predict_command(
     pace = pace_of(options)
     limits, options = limits_of(options)
     view = load_view(recording, options)
-    result = predict(view, limits, pace=pace, threads=threads, hardware=not no_hardware)
+    result = predict(
+        view, limits, pace=pace, threads=threads, hardware=not no_hardware, every=every
+    )
     show("prefetch-predict", result, show_prediction, as_json, as_csv, limit, plot=None)
 
 

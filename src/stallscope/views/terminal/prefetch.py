@@ -45,7 +45,7 @@ def show_prediction(result: Prediction, console: Console, limit: int) -> None:
         ("speedup", True),
     )  # fmt: skip
     for choice in result.choices[: limit or None]:
-        how = f"inline, {choice.distance} ahead" if choice.distance else choice.delivery
+        how = f"{choice.delivery}, {choice.distance} ahead" if choice.distance else choice.delivery
         chosen.add_row(
             f"{choice.pc:#x}",
             Text(clean(f"{choice.function}:{choice.line}")),
