@@ -19,12 +19,11 @@ from typing import Any
 import msgspec
 
 from stallscope import _engine, tables
+from stallscope.actions.launch import Started, launched
 from stallscope.actions.region import Region
 from stallscope.actions.sites import Candidate, candidates
 from stallscope.actions.trial import Ended, Gain, measure
-from stallscope.errors import StallscopeError
-from stallscope.record.life import FORWARDED, FROM_THE_KERNEL, environment, exit_status
-from stallscope.record.preflight import preflight
+from stallscope.record.life import FORWARDED, FROM_THE_KERNEL, exit_status
 
 RATE = 499  # samples a second while it looks for loads
 WINDOW = 0.3  # seconds of looking
@@ -128,52 +127,31 @@ def prefetch_run(
 ) -> PrefetchReport:
     """Runs `command` to its end. Its outputs and its status are its own. `deliveries` limits how
     lines are brought: inline, assist. `always` keeps what is tried, whether it pays or not."""
-    target = preflight(command, native=True)
-    region = Region()
-    given = environment()
-    words = given if target.is_static else region.environment(given)
-    blocked = {*FORWARDED, signal.SIGCHLD}
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, blocked)
-    started = time.monotonic()
+    with launched(command) as started:
+        return accompany(started, slack=slack, deliveries=deliveries, always=always)
+
+
+def accompany(
+    started: Started,
+    *,
+    slack: int | None = None,
+    deliveries: Sequence[str] = (),
+    always: bool = False,
+) -> PrefetchReport:
+    """Stays with a program that was started with the runtime, to its end."""
+    region = Region(started.file)
+    run = _Run(started.pid, region, started.moment, always)
     try:
-        pid = _start(target.argv, words, before, region.file)
-        run = _Run(pid, region, started, always)
-        try:
-            if target.is_static:
-                reason = "a static program loads no runtime"
-                run.rows[0] = _alone(0, "", None, "", reason)
-            else:
-                _accompany(run, slack, tuple(deliveries) or ("inline", "assist"))
-            while run.alive():
-                time.sleep(0.01)
-        except Ended:
-            pass
-        region.header.stop = 1
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-    return _report(run, list(command))
-
-
-def _start(argv: Sequence[str], given: dict[bytes, bytes], mask: Any, file: int) -> int:
-    os.set_inheritable(file, True)
-    failed, fail = os.pipe()
-    pid = os.fork()
-    if pid == 0:
-        try:
-            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-            os.execve(os.fsencode(argv[0]), [os.fsencode(word) for word in argv], given)
-        except OSError as error:
-            os.write(fail, str(error.errno).encode())
-        finally:
-            os._exit(127)
-    os.close(fail)
-    os.set_inheritable(file, False)
-    with os.fdopen(failed, "rb") as pipe:
-        number = pipe.read()
-    if number:
-        os.waitpid(pid, 0)
-        raise StallscopeError(f"{argv[0]} could not be started", os.strerror(int(number)))
-    return pid
+        if started.is_static:
+            run.rows[0] = _alone(0, "", None, "", "a static program loads no runtime")
+        else:
+            _accompany(run, slack, tuple(deliveries) or ("inline", "assist"))
+        while run.alive():
+            time.sleep(0.005)
+    except Ended:
+        pass
+    region.header.stop = 1
+    return _report(run, list(started.command))
 
 
 def _accompany(run: _Run, slack: int | None, deliveries: tuple[str, ...]) -> None:

@@ -5,20 +5,14 @@ has it: a header, then code and data that are written here and used there."""
 from __future__ import annotations
 
 import ctypes
-import importlib.util
 import mmap
-import os
-from pathlib import Path
 
 from iced_x86 import Register
 
+from stallscope.actions.launch import SIZE
 from stallscope.errors import StallscopeError
 from stallscope.slicing.slice import Cell
 
-LIBRARY = "libstallscope_ahead.so"
-VARIABLE = "STALLSCOPE_AHEAD"
-MAGIC = 0x3144414548415353
-SIZE = 4 << 20
 REACH = 0x7000_0000  # of a jump, with room to spare
 _FIRST = 64 << 10  # behind the header
 
@@ -65,35 +59,14 @@ class Header(ctypes.Structure):
     ]
 
 
-def library() -> Path:
-    """The preload library, which lies beside the compiled extension."""
-    extension = importlib.util.find_spec("stallscope._engine")
-    if extension is not None and extension.origin is not None:
-        found = Path(extension.origin).parent / "runtime" / LIBRARY
-        if found.exists():
-            return found
-    raise StallscopeError(f"{LIBRARY} is missing", now="install stallscope again")
-
-
 class Region:
     """Owns the memory. What the program sees of it begins at one of `views`."""
 
-    def __init__(self) -> None:
-        self.file = os.memfd_create("stallscope-ahead", 0)
-        os.ftruncate(self.file, SIZE)
-        self._memory = mmap.mmap(self.file, SIZE)
+    def __init__(self, file: int) -> None:
+        self._memory = mmap.mmap(file, SIZE)
         self.header = Header.from_buffer(self._memory)
-        self.header.magic = MAGIC
         self._next = _FIRST
         self._slots = 0
-
-    def environment(self, before: dict[bytes, bytes]) -> dict[bytes, bytes]:
-        preloaded = [os.fsencode(library()), before.get(b"LD_PRELOAD", b"")]
-        return {
-            **before,
-            b"LD_PRELOAD": b":".join(word for word in preloaded if word),
-            os.fsencode(VARIABLE): str(self.file).encode(),
-        }
 
     @property
     def ready(self) -> bool:

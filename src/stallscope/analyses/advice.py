@@ -12,6 +12,7 @@ import difflib
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import PurePath
 
 import msgspec
 
@@ -208,7 +209,7 @@ def _insert(
 def _patch(sources: Mapping[str, Sequence[str]], changed: Mapping[str, Sequence[str]]) -> str:
     parts: list[str] = []
     for file, lines in changed.items():
-        name = file.lstrip("/")
+        name = PurePath(file).name  # to be applied in the folder of the file
         parts += difflib.unified_diff(
             sources[file], lines, f"a/{name}", f"b/{name}", lineterm="", n=2
         )

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from stallscope.analyses.live import LiveObjects
+    from stallscope.recording import Recording
 
 PROGRAM = "list"
 LONGER = ("200000", "60", "shuffled")  # some seconds at native speed
@@ -69,6 +70,7 @@ def command(output: str) -> None:
     found = objects(misses)
     show_objects(found, console, 3)
     plots.plot(found, picture)
+    _show_slice(recorded.recording, output, console)
     console.print(Text(f"\n$ stallscope lines {output}", style="bold"))
     by_line = lines(misses)
     show_places(by_line, console, 3)
@@ -118,3 +120,18 @@ def _show_waits(waits: LiveObjects | StallscopeError, output: Path, console: Con
         return
     console.print(Text(f"$ stallscope objects {output}", style="bold"))
     show_objects(waits, console, 3)
+
+
+def _show_slice(recording: Recording, output: str, console: Console) -> None:
+    """The code that would run ahead of the misses, of the load that misses most."""
+    from rich.text import Text
+
+    from stallscope.ahead import slices
+    from stallscope.analyses.objects import MissView
+    from stallscope.viewing import view
+    from stallscope.views.terminal.slices import show_slices
+
+    console.print(Text(f"\n$ stallscope slices {output} --event l1 --limit 1", style="bold"))
+    found = view(recording, event="l1")
+    assert isinstance(found, MissView)
+    show_slices(slices(found, most=1), console, 1)

@@ -104,19 +104,25 @@ def run_command(
     """
     import sys
 
-    from rich.console import Console
-
-    from stallscope.actions.prefetch import prefetch_run
+    from stallscope.actions.launch import launched
     from stallscope.errors import StallscopeError
-    from stallscope.views.document import json_text
-    from stallscope.views.terminal.prefetch import show_report
 
     if slack is not None and slack < 0:
         raise StallscopeError(f"--slack {slack}: it must be at least 0")
-    report = prefetch_run(command, slack=slack, deliveries=delivery, always=always)
+    # The program runs while the rest of us is still being loaded.
+    with launched(command) as started:
+        from stallscope.actions.prefetch import accompany
+
+        report = accompany(started, slack=slack, deliveries=delivery, always=always)
     if output is not None:
+        from stallscope.views.document import json_text
+
         output.write_text(json_text("prefetch-run", report), encoding="utf-8")
     if not quiet:
+        from rich.console import Console
+
+        from stallscope.views.terminal.prefetch import show_report
+
         show_report(report, Console(stderr=True, highlight=False))
     sys.exit(report.status)
 
