@@ -23,8 +23,6 @@ ORDER = (
     "paging",
     "counters",
     "stalls",
-    "ahead",
-    "ahead_live",
 )
 ABOUT = {
     "shares": "Tables 1 and 11",
@@ -40,8 +38,6 @@ ABOUT = {
     "paging": "Figures 4.2 and 4.8 to 4.13 of Azimi 2007",
     "counters": "Tables 2 and 4, Figure 6 of the study of sampled counters (ICS 2005)",
     "stalls": "Table 3 and section 6.3 of the same study",
-    "ahead": "Figures 6.4 to 6.6 and 6.8 of Raman 2006",
-    "ahead_live": "Figure 6.3 of Raman 2006",
 }
 
 
