@@ -17,9 +17,9 @@ MACHINE = "xeon"
 PROGRAMS = {
     "list, in order": ("list", "20000", "60", "inorder", "1"),
     "list, shuffled": ("list", "20000", "60", "shuffled", "1"),
-    "list, shuffled, with work": ("list", "20000", "90", "shuffled", "60"),
+    "list, shuffled, with work": ("list", "20000", "60", "shuffled", "60"),
     "array": ("array", "262144", "2", "16"),
-    "bst": ("bst", "20000", "200000"),
+    "bst": ("bst", "20000", "120000"),
     "hashjoin": ("hashjoin", "40000", "200000", "10000"),
     "graph": ("graph", "150000", "8", "1"),
     "spmv": ("spmv", "100000", "8", "1"),
@@ -27,10 +27,10 @@ PROGRAMS = {
     "health": ("health", "40", "12000", "30"),
 }
 TUNED = ("list, shuffled, with work", "hashjoin")
-SLACKS = (0, 10, 50, 200, 1000, 5000, 20000)
-PAUSES = (10, 100, 1000, 10000, 100000)
-SECONDARY = (1.0, 0.75, 0.5, 0.25, 0.1, 0.02)
-PERIODS = (1, 10, 100, 1000, 10000)
+SLACKS = (0, 50, 500, 5000)
+PAUSES = (100, 1000, 100000)
+SECONDARY = (1.0, 0.5, 0.1)
+PERIODS = (1, 10, 100, 1000)
 BUFFERS = (10, 50, 100, 400, 1600)
 
 

@@ -3,7 +3,12 @@
 
 from __future__ import annotations
 
+import mmap
+import os
 import struct
+import subprocess
+import sys
+import time
 
 import pytest
 import unicorn
@@ -11,7 +16,7 @@ from iced_x86 import Code as Op
 from iced_x86 import Instruction, MemoryOperand, Register
 from unicorn import x86_const as x86
 
-from stallscope.actions.trial import Gain
+from stallscope.actions.trial import Ended, Gain, Watched, measure, processor_time
 from stallscope.analyses.advice import prefetches
 from stallscope.slicing.assembler import Assembler
 from stallscope.slicing.image import steps_from
@@ -163,6 +168,33 @@ def test_a_gain_has_bounds_around_it() -> None:
     gain = Gain.of([1.2, 1.25, 1.3, 1.22, 1.28])
     assert 1.15 < gain.low < gain.ratio < gain.high < 1.35
     assert Gain.of([1.5]).low == 0  # one pair says nothing
+
+
+def test_something_that_pays_is_told_from_something_that_does_not() -> None:
+    """A child does its rounds, twice the work in each when it is told to."""
+    work = "import mmap,sys\nm=mmap.mmap(int(sys.argv[1]),16)\nc=memoryview(m).cast('Q')\n"
+    work += "while c[1]<2:\n  for _ in range(50 if c[1] else 100): pass\n  c[0]+=1"
+    file = os.memfd_create("rounds")
+    os.ftruncate(file, 4096)
+    words = memoryview(mmap.mmap(file, 16)).cast("Q")
+    command = [sys.executable, "-c", work, str(file)]
+    with subprocess.Popen(command, pass_fds=(file,)) as child:
+        watched = Watched(processor_time(child.pid), lambda: child.poll() is None)
+
+        def switch(on: bool) -> None:
+            words[1] = int(on)
+
+        try:
+            while not words[0]:
+                time.sleep(0.01)
+            gain = measure(switch, lambda: words[0], watched, 12)
+        finally:
+            words[1] = 2
+    os.close(file)
+    assert gain is not None
+    assert 1.2 < gain.low < gain.ratio < 2.2
+    with pytest.raises(Ended):
+        watched.used()
 
 
 def test_prefetches_are_written_with_a_bound_where_they_read() -> None:

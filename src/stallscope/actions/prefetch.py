@@ -22,7 +22,7 @@ from stallscope import _engine, tables
 from stallscope.actions.launch import Started, launched
 from stallscope.actions.region import Region
 from stallscope.actions.sites import Candidate, candidates
-from stallscope.actions.trial import Ended, Gain, measure
+from stallscope.actions.trial import Ended, Gain, Watched, measure, processor_time
 from stallscope.record.life import FORWARDED, FROM_THE_KERNEL, exit_status
 
 RATE = 499  # samples a second while it looks for loads
@@ -57,6 +57,7 @@ class PrefetchReport:
     command: list[str]
     status: int
     seconds: float
+    cpu_seconds: float | None  # of the program, without the assist thread
     samples: int
     caught: int  # faults of inline code
     assist_faults: int
@@ -73,12 +74,17 @@ class _Run:
     started: float
     always: bool = False  # sites are kept whether they pay or not
     status: int | None = None
+    cpu_seconds: float | None = None  # of the program alone
     samples: int = 0
     rows: dict[int, SiteReport] = field(default_factory=dict)
     kept: list[Candidate] = field(default_factory=list)
     patched_since: float | None = None
     patched: float = 0.0
     symbols: _engine.SymbolCache = field(default_factory=_engine.SymbolCache)
+
+    @property
+    def watched(self) -> Watched:
+        return Watched(processor_time(self.pid), self.alive)
 
     def alive(self) -> bool:
         if self.status is None:
@@ -87,9 +93,10 @@ class _Run:
             if info is not None and sent and info.si_signo in FORWARDED:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(self.pid, info.si_signo)
-            ended, status = os.waitpid(self.pid, os.WNOHANG)
+            ended, status, usage = os.wait4(self.pid, os.WNOHANG)
             if ended:
                 self.status = status
+                self.cpu_seconds = usage.ru_utime + usage.ru_stime
         return self.status is None
 
     def sleep(self, seconds: float) -> None:
@@ -278,7 +285,7 @@ def _tuned(run: _Run, way: Candidate) -> Gain | None:
     best: tuple[float, Any] | None = None
     for setting in way.settings:
         way.set(setting)
-        gain = measure(way.switch, way.progress, run.alive, QUICK)
+        gain = measure(way.switch, way.progress, run.watched, QUICK)
         if gain is None:
             return None
         if best is None or gain.ratio > best[0]:
@@ -286,8 +293,8 @@ def _tuned(run: _Run, way: Candidate) -> Gain | None:
     assert best is not None
     way.set(best[1])
     if best[0] < 1.0:
-        return measure(way.switch, way.progress, run.alive, QUICK)
-    return measure(way.switch, way.progress, run.alive, SURE)
+        return measure(way.switch, way.progress, run.watched, QUICK)
+    return measure(way.switch, way.progress, run.watched, SURE)
 
 
 def _undo(run: _Run, way: Candidate) -> None:
@@ -301,7 +308,7 @@ def _check_kept(run: _Run) -> None:
         if time.monotonic() - way.looked_at < WATCHED:
             continue
         way.looked_at = time.monotonic()
-        gain = measure(way.switch, way.progress, run.alive, QUICK)
+        gain = measure(way.switch, way.progress, run.watched, QUICK)
         way.switch(True)
         if gain is None or gain.high >= 1.0:
             continue
@@ -332,6 +339,7 @@ def _report(run: _Run, command: list[str]) -> PrefetchReport:
         command,
         exit_status(run.status),
         time.monotonic() - run.started,
+        run.cpu_seconds,
         run.samples,
         header.caught,
         sum(slot.faults for slot in header.slots),
