@@ -63,6 +63,7 @@ nb::dict state_of(const stack::PoolState& state) {
   row["granted"] = state.granted;
   row["switches"] = state.switches;
   row["policy"] = state.mru ? "mru" : "lru";
+  row["together"] = state.together;
   return row;
 }
 

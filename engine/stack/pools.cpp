@@ -11,16 +11,24 @@ struct Pools::Pool {
   Numbering numbering;
   LinkedOrder order;  // pages in memory
   Growing<bool> resident;
-  Growing<std::uint32_t> numbers;  // in the order of all, for global
+  Growing<std::uint32_t> numbers;  // in the order of all
   LruStack lru{1};
   MruStack mru{1};
   std::vector<std::uint64_t> unlearned;
   PoolState state, before;  // now, and when the epoch began
   std::uint32_t counter = 0;
+  std::uint64_t share = 0;  // what it is granted, or would be if pools did not live together
+
+  Claim claim() const {
+    return {state.mru ? mru.counts().epoch_curve() : lru.counts().epoch_curve()};
+  }
 };
 
 Pools::Pools(const PoolOptions& options)
-    : options_(options), pools_(options.pools), free_(options.memory) {
+    : options_(options),
+      pools_(options.pools),
+      rival_(options.memory, options.threshold),
+      free_(options.memory) {
   options_.priorities.resize(options.pools, 1.0);
   options_.levels.resize(options.pools, 0.0);
   if (options_.sharing != "fixed") return;
@@ -79,7 +87,7 @@ void Pools::access(std::uint32_t index, std::uint64_t key) {
   if (is_new) {
     pool.order.reserve(before + 1);
     pool.resident.reserve(before + 1);
-    if (global()) {
+    if (ordered()) {
       pool.numbers.reserve(before + 1);
       pool.numbers[page] = static_cast<std::uint32_t>(owners_.size());
       owners_.emplace_back(index, page);
@@ -88,21 +96,18 @@ void Pools::access(std::uint32_t index, std::uint64_t key) {
   }
   ++pool.state.references;
   pool.unlearned.push_back(key);
+  if (rivalled()) rival_.access(pool.numbers[page]);
   if (pool.resident[page]) {
-    if (global())
-      order_.renew(pool.numbers[page]);
-    else
-      pool.order.renew(page);
+    if (ordered()) order_.renew(pool.numbers[page]);
+    pool.order.renew(page);
     return;
   }
   ++pool.state.misses;
   pool.state.cold += is_new;
   make_frame(pool);
   pool.resident[page] = true;
-  if (global())
-    order_.add(pool.numbers[page]);
-  else
-    pool.order.add(page);
+  if (ordered()) order_.add(pool.numbers[page]);
+  pool.order.add(page);
 }
 
 // Takes a free frame, one of its own, or, when it has none at all, one of the largest pool.
@@ -110,8 +115,8 @@ void Pools::make_frame(Pool& pool) {
   if (free_ > 0) {
     --free_;
     ++pool.state.granted;
-  } else if (global()) {
-    throw_out_globally();
+  } else if (together()) {
+    throw_out_oldest();
     ++pool.state.granted;
   } else if (pool.state.granted == 0) {
     Pool& largest = *std::max_element(
@@ -126,17 +131,19 @@ void Pools::make_frame(Pool& pool) {
 }
 
 void Pools::throw_out(Pool& pool) {
-  const std::uint32_t page = pool.state.mru ? pool.order.newest() : pool.order.oldest();
-  pool.order.remove(page);
-  pool.resident[page] = false;
+  drop(pool, pool.state.mru ? pool.order.newest() : pool.order.oldest());
 }
 
-void Pools::throw_out_globally() {
-  const std::uint32_t number = order_.oldest();
-  order_.remove(number);
-  const auto [index, page] = owners_[number];
-  pools_[index].resident[page] = false;
+void Pools::throw_out_oldest() {
+  const auto [index, page] = owners_[order_.oldest()];
+  drop(pools_[index], page);
   --pools_[index].state.granted;
+}
+
+void Pools::drop(Pool& pool, std::uint32_t page) {
+  if (ordered()) order_.remove(pool.numbers[page]);
+  pool.order.remove(page);
+  pool.resident[page] = false;
 }
 
 Status Pools::learn() {
@@ -153,8 +160,7 @@ void Pools::choose(Pool& pool) {
   const std::uint64_t misses = pool.state.misses - pool.before.misses;
   if (misses - (pool.state.cold - pool.before.cold) < options_.threshold) return;
   const Claim lru{pool.lru.counts().epoch_curve()}, mru{pool.mru.counts().epoch_curve()};
-  const std::uint64_t by_lru = lru.misses(pool.state.granted);
-  const std::uint64_t by_mru = mru.misses(pool.state.granted);
+  const std::uint64_t by_lru = lru.misses(pool.share), by_mru = mru.misses(pool.share);
   if (by_mru < by_lru)
     pool.counter = std::min(pool.counter + 1, options_.patience);
   else if (by_lru < by_mru)
@@ -169,10 +175,10 @@ Result<Sizes> Pools::share() const {
   Sizes sizes;
   for (std::size_t i = 0; i < pools_.size(); ++i) {
     const Pool& pool = pools_[i];
-    claims.push_back(
-        {pool.state.mru ? pool.mru.counts().epoch_curve() : pool.lru.counts().epoch_curve(), 1.0,
-         options_.priorities[i], options_.levels[i]});
-    sizes.push_back(pool.state.granted);
+    claims.push_back(pool.claim());
+    claims.back().priority = options_.priorities[i];
+    claims.back().level = options_.levels[i];
+    sizes.push_back(pool.share);
   }
   const std::uint64_t memory = options_.memory;
   if (options_.sharing == "equal") return equal_rates(claims, memory);
@@ -184,28 +190,55 @@ Result<Sizes> Pools::share() const {
   return balance(claims, sizes, options_.group);
 }
 
-Status Pools::end_epoch() {
-  if (!global() && (options_.sharing != "fixed" || options_.choose_policy)) {
-    if (Status status = learn(); !status) return status;
-    if (options_.choose_policy)
-      for (Pool& pool : pools_) choose(pool);
+std::uint64_t Pools::misses_apart() const {
+  std::uint64_t misses = 0;
+  for (const Pool& pool : pools_)
+    misses += rival_.together() ? pool.claim().misses(pool.share)
+                                : pool.state.misses - pool.before.misses;
+  return misses;
+}
+
+// Each pool gets what the epoch says it should have, or would get it.
+Status Pools::divide() {
+  const Result<Sizes> sizes = share();
+  if (!sizes) return sizes.error();
+  for (std::size_t i = 0; i < pools_.size(); ++i) pools_[i].share = (*sizes)[i];
+  if (together()) return Done{};
+  for (Pool& pool : pools_) {
+    pool.state.granted = pool.share;
+    while (pool.order.size() > pool.share) throw_out(pool);
   }
+  free_ = 0;
+  return Done{};
+}
+
+// From now on pages are thrown out in one order.
+void Pools::join() {
+  free_ = options_.memory;
+  for (Pool& pool : pools_) free_ -= pool.state.granted = pool.order.size();
+}
+
+Status Pools::end_epoch() {
+  const bool was_together = rival_.together(), full = free_ == 0 || was_together;
+  if (!was_together)
+    for (Pool& pool : pools_) pool.share = pool.state.granted;
+  const bool learns = !global() && (options_.sharing != "fixed" || options_.choose_policy);
+  if (learns)
+    if (Status status = learn(); !status) return status;
+  const std::uint64_t apart = rivalled() ? misses_apart() : 0;
+  if (learns && options_.choose_policy)
+    for (Pool& pool : pools_) choose(pool);
   for (std::uint32_t i = 0; i < pools_.size(); ++i) {
     const PoolState &now = pools_[i].state, &then = pools_[i].before;
     history_.push_back(
         {epochs_,
          i,
          {now.references - then.references, now.misses - then.misses, now.cold - then.cold,
-          now.granted, now.switches - then.switches, now.mru}});
+          now.granted, now.switches - then.switches, now.mru, together()}});
   }
-  if (!global() && options_.sharing != "fixed" && free_ == 0) {
-    const Result<Sizes> sizes = share();
-    if (!sizes) return sizes.error();
-    for (std::size_t i = 0; i < pools_.size(); ++i) {
-      pools_[i].state.granted = (*sizes)[i];
-      while (pools_[i].order.size() > pools_[i].state.granted) throw_out(pools_[i]);
-    }
-  }
+  if (rivalled() && rival_.decide(apart) && !was_together) join();
+  if (!global() && options_.sharing != "fixed" && full)
+    if (Status status = divide(); !status) return status;
   for (Pool& pool : pools_) {
     pool.before = pool.state;
     pool.unlearned.clear();
@@ -219,7 +252,10 @@ Status Pools::end_epoch() {
 
 std::vector<PoolState> Pools::states() const {
   std::vector<PoolState> states;
-  for (const Pool& pool : pools_) states.push_back(pool.state);
+  for (const Pool& pool : pools_) {
+    states.push_back(pool.state);
+    states.back().together = together();
+  }
   return states;
 }
 

@@ -9,6 +9,10 @@
 // over (its pages stay), and memory moves between pools. With `sharing` global there is one LRU
 // order for all and no pool has anything of its own.
 //
+// Pools that choose their policies for throughput are compared with one LRU order of as much memory
+// (rival.h), and live together under that for as long as it serves better than what they would
+// choose.
+//
 // Switching: only in epochs with at least `threshold` misses that are no first references, and when
 // the counter, which every such epoch moves by one, has come from one end (0) to the other
 // (`patience`).
@@ -25,6 +29,7 @@
 #include "stack/linked_order.h"
 #include "stack/lru_stack.h"
 #include "stack/mru_stack.h"
+#include "stack/rival.h"
 
 namespace stallscope::stack {
 
@@ -48,6 +53,7 @@ struct PoolState {
   std::uint64_t granted = 0;   // pages it may have; with global, those that it has
   std::uint64_t switches = 0;  // of its policy
   bool mru = false;
+  bool together = false;  // its pages are in one LRU order with all others
 };
 
 class Pools {
@@ -72,18 +78,27 @@ class Pools {
   struct Pool;
   explicit Pools(const PoolOptions& options);
   bool global() const { return options_.sharing == "global"; }
+  bool together() const { return global() || rival_.together(); }
+  // Whether the fewest misses are all that is wanted, so that LRU may serve better.
+  bool rivalled() const { return options_.choose_policy && options_.sharing == "throughput"; }
+  bool ordered() const { return global() || rivalled(); }  // there is an order of all pages
   void access(std::uint32_t pool, std::uint64_t page);
   void make_frame(Pool& pool);
   void throw_out(Pool& pool);
-  void throw_out_globally();
+  void throw_out_oldest();
+  void drop(Pool& pool, std::uint32_t page);
   Status learn();  // pages of the epoch so far go into the stacks
   Status end_epoch();
   void choose(Pool& pool);
   Result<Sizes> share() const;
+  std::uint64_t misses_apart() const;  // of this epoch, with the shares that pools had in it
+  Status divide();
+  void join();
 
   PoolOptions options_;
   std::vector<Pool> pools_;
-  LinkedOrder order_;  // of all pages, for global
+  LinkedOrder order_;  // of all pages in memory, where ordered()
+  Rival rival_;
   std::vector<std::pair<std::uint32_t, std::uint32_t>>
       owners_;  // by number: pool, its number there
   std::uint64_t free_, in_epoch_ = 0, epochs_ = 0;

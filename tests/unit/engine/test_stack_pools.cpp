@@ -48,3 +48,63 @@ TEST_CASE("pools never have more than memory, and miss each page once at least")
     CHECK(references == pages.size());
   }
 }
+
+namespace {
+
+// Misses of a program that goes over two areas in turn, as in the phases of a transform: in each
+// phase one of them several times, both together larger than memory.
+std::uint64_t misses_in_phases(const char* sharing, bool choose, bool* together = nullptr) {
+  std::vector<std::uint64_t> pages;
+  std::vector<std::uint32_t> owners;
+  for (std::uint32_t phase = 0; phase < 60; ++phase)
+    for (int pass = 0; pass < 8; ++pass)
+      for (std::uint64_t page = 0; page < 140; ++page) {
+        pages.push_back(page);
+        owners.push_back(phase % 2);
+      }
+  PoolOptions options{.pools = 2, .memory = 150, .group = 4, .epoch = 1000};
+  options.sharing = sharing;
+  options.choose_policy = choose;
+  options.threshold = 10;
+  auto pools = Pools::make(options);
+  REQUIRE(pools.ok());
+  REQUIRE(pools->append(pages, owners).ok());
+  std::uint64_t misses = 0, granted = 0;
+  for (const PoolState& state : pools->states()) {
+    misses += state.misses;
+    granted += state.granted;
+    if (together) *together = state.together;
+  }
+  CHECK(granted <= options.memory);
+  return misses;
+}
+
+}  // namespace
+
+TEST_CASE("pools that serve worse than one LRU order give way to it") {
+  bool together = false;
+  const std::uint64_t lru = misses_in_phases("global", false);
+  CHECK(lru == 60 * 140);
+  CHECK(misses_in_phases("fixed", true) > 2 * lru);
+  CHECK(misses_in_phases("throughput", true, &together) < lru * 5 / 4);
+  CHECK(together);
+}
+
+TEST_CASE("pools that serve better stay apart") {
+  // A loop that is larger than memory, and a cluster.
+  std::vector<std::uint64_t> pages;
+  std::vector<std::uint32_t> owners;
+  for (std::uint64_t i = 0; i < 60'000; ++i) {
+    owners.push_back(i % 2);
+    pages.push_back(i % 2 ? i / 2000 + i % 7 : i / 2 % 200);
+  }
+  PoolOptions options{.pools = 2, .memory = 150, .group = 4, .epoch = 1000};
+  options.choose_policy = true;
+  options.threshold = 10;
+  auto pools = Pools::make(options);
+  REQUIRE(pools->append(pages, owners).ok());
+  CHECK_FALSE(pools->states()[0].together);
+  CHECK(pools->states()[0].mru);
+  CHECK_FALSE(pools->states()[1].mru);
+  CHECK(pools->states()[0].misses < 15'000);
+}
