@@ -60,8 +60,9 @@ engine-test: build ## the engine's own tests, without Python
 	cmake --build $$folder --target engine_tests >/dev/null; \
 	$$folder/tests/unit/engine/engine_tests
 
+# Tests of one file stay together: they share recordings.
 unit: build
-	$(BIN)/pytest
+	$(BIN)/pytest -n auto --maxprocesses 4 --dist loadfile
 
 test-sanitize: $(STAMPS)/venv ## the engine's tests under address and undefined-behaviour sanitizers
 	@cmake -S . -B build/sanitize -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo -DSTALLSCOPE_TESTS=ON -DSTALLSCOPE_CAPTURE=OFF -DSTALLSCOPE_SANITIZE=ON >/dev/null

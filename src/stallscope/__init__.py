@@ -35,6 +35,7 @@ __all__ = [
     "offsets",
     "open",
     "page_allocation",
+    "page_epochs",
     "page_overhead",
     "page_prefetching",
     "page_replacement",
@@ -72,6 +73,7 @@ if TYPE_CHECKING:
     from stallscope.analyses.objects import functions, lines, objects
     from stallscope.analyses.offsets import offsets
     from stallscope.analyses.page_allocation import allocate as page_allocation
+    from stallscope.analyses.page_epochs import epochs as page_epochs
     from stallscope.analyses.page_prefetching import prefetching as page_prefetching
     from stallscope.analyses.page_replacement import replacement as page_replacement
     from stallscope.analyses.pages import pages
@@ -111,6 +113,7 @@ _HOMES = {
     "offsets": ("stallscope.analyses.offsets", "offsets"),
     "open": ("stallscope.recording", "open_recording"),
     "page_allocation": ("stallscope.analyses.page_allocation", "allocate"),
+    "page_epochs": ("stallscope.analyses.page_epochs", "epochs"),
     "page_overhead": ("stallscope.measuring", "page_overhead"),
     "page_prefetching": ("stallscope.analyses.page_prefetching", "prefetching"),
     "page_replacement": ("stallscope.analyses.page_replacement", "replacement"),

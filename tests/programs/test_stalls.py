@@ -193,8 +193,10 @@ def test_multiplexed_counts_stand_beside_full_ones(
 ) -> None:
     recording, log = made("switches", PROGRAMS["switches"][1]), tmp_path / "rounds.jsonl"
     words = ["-e", "all", "--ratio", "10", "--slice", "20k", "--machine", "ppc970", "--log", log]
-    ran = stallscope("counters", recording.path, "--json", *words)
+    drawn = tmp_path / "counters.svg"
+    ran = stallscope("counters", recording.path, "--json", "--plot", drawn, *words)
     assert ran.status == 0, ran.stderr
+    assert "off the full count" in drawn.read_text()
     found = json.loads(ran.stdout)
     assert found["schema"] == "stallscope.counters/1"
     assert found["rounds"] >= 30
@@ -210,6 +212,9 @@ def test_multiplexed_counts_stand_beside_full_ones(
     assert sum(line["counts"]["mispredicts"] for line in lines) == pytest.approx(
         rows["mispredicts"]["estimate"], rel=1e-3
     )
+    # What a switch takes belongs to nothing that is counted, and bends no estimate.
+    for name in ("completion_cycles", "stall_cycles"):
+        assert rows[name]["error"] < 0.1, rows[name]
     # A switch of counters costs cycles: 2,000 of 20,000.
     assert 0.05 < found["overhead"] < 0.15
 

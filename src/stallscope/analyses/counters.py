@@ -222,6 +222,10 @@ def counters(
     return _counted(run, made, units, estimator, seed, skip)
 
 
+def _slices(view: CoreView) -> int:
+    return sum(len(list(run.series("slice"))) for run in view.runs)
+
+
 def _rates(view: CoreView) -> dict[str, float]:
     """How often each event comes in a cycle, from a run without slices."""
     totals = view.runs[0].totals
@@ -244,6 +248,9 @@ def _counted(
         for event in group.events
     }
     exposures = {name: [float(counts[name]) for counts in slices] for name in FIXED}
+    # The handler knows what it took itself; those cycles belong to nothing that is counted.
+    paid = sum(run.result.switch_cycles for run in view.runs) / max(1, _slices(view))
+    exposures["cycles"] = [max(1.0, cycles - paid) for cycles in exposures["cycles"]]
     found = estimators.estimate(estimator, seen, exposures, made.units)
     truths = {
         event: _by_round([counts[event] for counts in slices], made.units)

@@ -51,13 +51,13 @@ class PathAccuracy:
     worst_nearer: float | None
 
 
-def memory_pages(memory: int | str, page_size: int) -> int:
+def memory_pages(memory: int | str, page_size: int, option: str = "--memory") -> int:
     """A plain number is pages; with K, M or G it is bytes, whole pages of which are counted."""
     match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(?:i?B)?", str(memory).strip(), re.I)
     if not match or ("." in match[1] and not match[2]):
         raise StallscopeError(
-            f"--memory {memory}: that is no size of memory",
-            now="--memory 1000 for pages, --memory 64M for bytes",
+            f"{option} {memory}: that is no size of memory",
+            now=f"{option} 1000 for pages, {option} 64M for bytes",
         )
     if not match[2]:
         pages = int(match[1])
@@ -65,9 +65,9 @@ def memory_pages(memory: int | str, page_size: int) -> int:
         pages = int(float(match[1]) * 1024 ** ("KMGT".index(match[2].upper()) + 1)) // page_size
     if pages < 1:
         raise StallscopeError(
-            f"--memory {memory}: a memory has at least one page",
+            f"{option} {memory}: a memory has at least one page",
             f"a page has {page_size} bytes",
-            "--memory 1000 for pages, --memory 64M for bytes",
+            f"{option} 1000 for pages, {option} 64M for bytes",
         )
     return pages
 
@@ -99,7 +99,8 @@ def rows_of(curve: Sequence[int] | memoryview) -> list[CurveRow]:
 
 def misses_at(curve: Sequence[CurveRow], pages: int, without: int) -> int:
     """`without`: misses without any memory."""
-    return without if pages < 1 else curve[min(pages, len(curve)) - 1].misses
+    at = bisect.bisect_right(curve, pages, key=lambda row: row.pages)
+    return curve[at - 1].misses if at else without
 
 
 def summed(curves: Sequence[Sequence[tuple[int, int]]]) -> list[CurveRow]:
@@ -114,8 +115,14 @@ def summed(curves: Sequence[Sequence[tuple[int, int]]]) -> list[CurveRow]:
     return [CurveRow(size, misses) for size, misses in enumerate(totals, 1)]
 
 
+def beyond(curve: Sequence[CurveRow], hot: int) -> Sequence[CurveRow]:
+    """Sizes that hold the pages used last, or all of them."""
+    at = bisect.bisect_left(curve, hot, key=lambda row: row.pages)
+    return curve[min(at, len(curve) - 1) :]
+
+
 def knee(curve: Sequence[CurveRow], hot: int) -> Knee:
-    first, last = curve[min(hot, len(curve)) - 1], curve[-1]
+    first, last = beyond(curve, hot)[0], curve[-1]
     enough = last.misses + LEFT * (first.misses - last.misses)
     found = next(row for row in curve if row.misses <= enough)
     return Knee(found.pages, found.misses)
@@ -150,8 +157,14 @@ def _shift(true: Sequence[CurveRow], found: Sequence[CurveRow], pages: int) -> i
     return pages - at
 
 
+def in_groups(curve: Sequence[CurveRow], group: int) -> list[CurveRow]:
+    """At whole groups of pages, and at all of them."""
+    return [row for row in curve if row.pages % group == 0 or row.pages == len(curve)]
+
+
 def thinned(curve: Sequence[CurveRow], most: int, also: int) -> list[CurveRow]:
     if len(curve) <= most:
         return list(curve)
-    wanted = {also, len(curve), 1} | {round(i * len(curve) / most) for i in range(1, most)}
-    return [curve[size - 1] for size in sorted(wanted) if 1 <= size <= len(curve)]
+    wanted = {len(curve), 1} | {round(i * len(curve) / most) for i in range(1, most)}
+    wanted.add(bisect.bisect_left(curve, also, key=lambda row: row.pages) + 1)
+    return [curve[place - 1] for place in sorted(wanted) if 1 <= place <= len(curve)]

@@ -2,7 +2,8 @@
 """Which replacement policy would serve a program in so much memory, and what that would cost.
 
 The region policy gives every large data structure a pool of its own, under LRU or MRU, whichever
-its two curves favour for long enough, and moves memory to where it benefits most.
+its two curves favour for long enough, and moves memory to where it benefits most. Where one LRU
+order for all of them would have missed less, regions live together under that.
 """
 
 from __future__ import annotations
@@ -61,6 +62,9 @@ class RegionRow:
     references: int
     misses: int
     policy: str  # at the end
+    together: (
+        bool  # at the end: its pages are in one LRU order with all others, which served better
+    )
     switches: int  # of its policy
     pages: int  # of memory, at the end
 
@@ -270,6 +274,7 @@ class Regions:
                 references=state["references"],
                 misses=state["misses"],
                 policy=state["policy"],
+                together=state["together"],
                 switches=state["switches"],
                 pages=state["granted"],
             )

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -17,9 +18,12 @@ from stallscope.analyses.page_curves import (
     Knee,
     PathAccuracy,
     accuracy,
+    beyond,
     feed,
+    in_groups,
     knee,
     lru_curve,
+    memory_pages,
     misses_at,
     rows_of,
     thinned,
@@ -99,6 +103,7 @@ class Pages:
     working_set: WorkingSet
     knee: Knee
     processes: list[Process]
+    group: int  # pages; the curve has multiples of it, and the footprint
     curve: list[CurveRow]
     path_curve: list[CurveRow]  # what the units' logs say
     path_accuracy: PathAccuracy
@@ -108,9 +113,13 @@ class Pages:
     threads: list[PageThreadRow]
     objects: list[PageObjectRow]
 
-    def at(self, pages: int) -> int:
-        """Misses with so many pages of memory."""
-        return misses_at(self.curve, pages, self.references)
+    def at(self, pages: int, curve: list[CurveRow] | None = None) -> int:
+        """Misses with so many pages of memory, by this curve or another of its curves."""
+        return misses_at(self.curve if curve is None else curve, pages, self.references)
+
+    def beyond_hot(self, curve: list[CurveRow]) -> Sequence[CurveRow]:
+        """Of one of its curves, the sizes that hold the pages used last."""
+        return beyond(curve, self.hot)
 
     def points(self, most: int) -> list[CurveRow]:
         """Of the curve, so many sizes that are round and evenly spread; the knee is among them."""
@@ -125,12 +134,15 @@ def pages(
     region: str | None = None,
     window: int = 0,
     mru: bool = False,
+    group: int | str | None = None,
 ) -> Pages:
     """Of the whole run, or of one thread, object or region of the program. With `mru` also the
-    curve of MRU, and that of reversed LRU ranks beside it."""
+    curve of MRU, and that of reversed LRU ranks beside it. With `group` the curve has only sizes
+    that are whole groups of so many pages (or bytes, as "1M"), as a system would keep it."""
     asked = [x for x in (thread, object_name, region) if x is not None]
     if len(asked) > 1:
         raise StallscopeError("--thread, --object and --region: one at a time")
+    step = 1 if group is None else memory_pages(group, view.options.page_size, "--group")
     log = _chosen(view, thread, object_name, region)
     kept, logged = with_flag(log, NOT_HOT), with_flag(log, LOGGED)
     curve, exact = _curve(view, kept, thread if view.threads_apart() else None, bool(asked))
@@ -152,13 +164,18 @@ def pages(
         of=str(asked[0]) if asked else "all",
         exact=exact,
         working_set=_working_set(kept, view.instructions, window),
-        knee=knee(curve, view.options.hot),
+        knee=knee(in_groups(curve, step), view.options.hot),
         processes=view.processes(),
-        curve=curve,
-        path_curve=path_curve,
+        group=step,
+        curve=in_groups(curve, step),
+        path_curve=in_groups(path_curve, step),
         path_accuracy=accuracy(curve, path_curve, view.options.buffer_entries * len(units)),
-        mru_curve=rows_of(feed(_engine.MruStack(), kept, "page").curve()) if mru else [],
-        reversed_rank=rows_of(feed(_engine.ReversedRank(), kept, "page").curve()) if mru else [],
+        mru_curve=in_groups(rows_of(feed(_engine.MruStack(), kept, "page").curve()), step)
+        if mru
+        else [],
+        reversed_rank=in_groups(rows_of(feed(_engine.ReversedRank(), kept, "page").curve()), step)
+        if mru
+        else [],
         units=units,
         threads=_threads(view),
         objects=_objects(view),

@@ -14,6 +14,7 @@ from stallscope.cli.options import (
     csv_option,
     json_option,
     limit_option,
+    plot_option,
 )
 
 
@@ -63,6 +64,7 @@ from stallscope.cli.options import (
 @json_option
 @csv_option
 @limit_option
+@plot_option
 def command(
     words: tuple[str, ...],
     source: str,
@@ -79,6 +81,7 @@ def command(
     as_json: bool,
     as_csv: bool,
     limit: int | None,
+    plot: Path | None,
     **options: Any,
 ) -> int | None:
     """Many events on few counters: multiplexed counts beside the full ones.
@@ -102,7 +105,7 @@ def command(
     if source == "perf":
         words_of = options | {"alone": alone}
         return _here(
-            words, events, count, frequency, privilege, log, as_json, as_csv, limit, words_of
+            words, events, count, frequency, privilege, log, as_json, as_csv, limit, plot, words_of
         )
     recording = _recording(words, source)
     wanted = events or ("all",)
@@ -116,7 +119,7 @@ def command(
     found = counters(view, wanted, count=count, **options)
     if log is not None:
         write_log(log, found)
-    show("counters", found, show_counters, as_json, as_csv, limit)
+    show("counters", found, show_counters, as_json, as_csv, limit, plot)
     return None
 
 
@@ -142,6 +145,7 @@ def _here(
     as_json: bool,
     as_csv: bool,
     limit: int | None,
+    plot: Path | None,
     options: dict[str, Any],
 ) -> int:
     """Counts while the program runs; its exit status is the command's."""
@@ -160,5 +164,5 @@ def _here(
         full=not options["alone"],
         log=log,
     )
-    show("counters", result, show_counters, as_json, as_csv, limit)
+    show("counters", result, show_counters, as_json, as_csv, limit, plot)
     return status if status >= 0 else 128 - status

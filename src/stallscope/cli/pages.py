@@ -99,6 +99,9 @@ def command() -> None:
 @click.option(
     "--mru", is_flag=True, help="Also MRU's curve, and that of reversed ranks, which is not MRU."
 )
+@click.option(
+    "--group", metavar="N|SIZE", help="Only sizes of whole groups of so many pages [every size]."
+)
 @page_options
 @json_option
 @csv_option
@@ -111,6 +114,7 @@ def curve(
     region: str | None,
     window: int,
     mru: bool,
+    group: str | None,
     as_json: bool,
     as_csv: bool,
     limit: int | None,
@@ -130,6 +134,7 @@ def curve(
         region=region,
         window=window,
         mru=mru,
+        group=group,
     )
     _show("pages", found, "curve", show_pages, as_json, as_csv, limit, plot)
 
@@ -239,6 +244,47 @@ def replacement(
     asked = {name: options.pop(name) for name in words}
     found = page_replacement.replacement(view_of(recording, options), **asked)
     _show("pages.replacement", found, "rows", show_replacement, as_json, as_csv, limit, plot)
+
+
+@command.command("epochs")
+@recording_argument
+@memory_option(several=False)
+@click.option(
+    "--group", metavar="N|SIZE", help="Of memory, that it might have more or less [a 16th]."
+)
+@click.option(
+    "--epoch", type=Count(), default=0, metavar="N", help="References of one [a 20th of all]."
+)
+@click.option(
+    "--log",
+    type=click.Choice(("order", "path")),
+    default="order",
+    show_default=True,
+    help="All references but to the pages used last, or what PATH logged.",
+)
+@page_options
+@json_option
+@csv_option
+@limit_option
+@plot_option
+def epochs(
+    recording: str | None,
+    as_json: bool,
+    as_csv: bool,
+    limit: int | None,
+    plot: Path | None,
+    **options: Any,
+) -> None:
+    """How a program's need of memory changes over time, around so much of it.
+
+    Each epoch has what a group of pages less would cost (penalty), what one more would save
+    (benefit), and where more memory would have stopped to pay."""
+    from stallscope.analyses import page_epochs
+    from stallscope.views.terminal.page_epochs import show_epochs
+
+    asked = {name: options.pop(name) for name in ("memory", "group", "epoch", "log")}
+    found = page_epochs.epochs(view_of(recording, options), **asked)
+    _show("pages.epochs", found, "rows", show_epochs, as_json, as_csv, limit, plot)
 
 
 @command.command("allocate")

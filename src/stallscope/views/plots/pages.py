@@ -75,8 +75,8 @@ def _mru(result: Pages) -> tuple[Line, ...]:
 
 
 def _drawn(curve: list[CurveRow], result: Pages) -> tuple[tuple[float, float], ...]:
-    first = min(result.hot, len(curve)) - 1
-    return spread([(row.pages * result.page_size, row.misses) for row in curve[first:]])
+    rows = result.beyond_hot(curve)
+    return spread([(row.pages * result.page_size, row.misses) for row in rows])
 
 
 def _numbers(row: CurveRow, page: int) -> tuple[str, ...]:

@@ -12,7 +12,6 @@ from stallscope.views.terminal.rows import left_out, table, together
 from stallscope.views.terminal.text import amount, clean, size
 
 if TYPE_CHECKING:
-    from stallscope.analyses.page_curves import CurveRow
     from stallscope.analyses.page_replacement import PageReplacement
     from stallscope.analyses.pages import Pages
 
@@ -29,7 +28,9 @@ def show_pages(result: Pages, console: Console, limit: int) -> None:
     for row in result.points(limit or len(result.curve)):
         mark = "<- knee" if row.pages == result.knee.pages else ""
         bytes_ = size(row.pages * result.page_size)
-        others = [_misses(of, row.pages) for of in (result.mru_curve, result.reversed_rank) if of]
+        others = [
+            f"{result.at(row.pages, of):,}" for of in (result.mru_curve, result.reversed_rank) if of
+        ]
         curve.add_row(bytes_, f"{row.pages:,}", f"{row.misses:,}", *others, mark)
     console.print(curve)
     if len(result.threads) > 1:
@@ -69,10 +70,6 @@ def show_pages(result: Pages, console: Console, limit: int) -> None:
         )
     console.print(objects)
     left_out(console, len(result.objects) - shown)
-
-
-def _misses(curve: list[CurveRow], pages: int) -> str:
-    return f"{curve[min(pages, len(curve)) - 1].misses:,}"
 
 
 def _facts(result: Pages, console: Console) -> None:
@@ -164,7 +161,7 @@ def _regions(result: PageReplacement, console: Console) -> None:
     for row in result.regions:
         rows.add_row(
             size(row.memory * result.page_size),
-            row.policy,
+            "together" if row.together else row.policy,
             size(row.pages * result.page_size),
             size(row.footprint_pages * result.page_size),
             f"{row.misses:,}",
