@@ -26,6 +26,8 @@ void bind_symbols(nanobind::module_& m);
 void bind_types(nanobind::module_& m);
 void bind_heap_log(nanobind::module_& m);
 void bind_live(nanobind::module_& m);
+void bind_loops(nanobind::module_& m);
+void bind_watch(nanobind::module_& m);
 void bind_monitor(nanobind::module_& m);
 void bind_pipeline(nanobind::module_& m);
 

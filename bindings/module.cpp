@@ -19,6 +19,8 @@ NB_MODULE(_engine, m) {
   stallscope::bind_types(m);
   stallscope::bind_heap_log(m);
   stallscope::bind_live(m);
+  stallscope::bind_loops(m);
+  stallscope::bind_watch(m);
   stallscope::bind_monitor(m);
   stallscope::bind_pipeline(m);
   stallscope::bind_ahead(m);

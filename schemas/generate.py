@@ -171,7 +171,9 @@ def schemas_json() -> str:
         "tables": _described(tables.TABLES),
         "sampled": _described(tables.SAMPLED),
         "results": _described(tables.RESULTS),
-        "on_request": _described((*tables.ON_REQUEST, *tables.PIPELINE, *tables.SHARING)),
+        "on_request": _described(
+            (*tables.ON_REQUEST, *tables.PIPELINE, *tables.SHARING, *tables.WATCHING)
+        ),
     }
     return json.dumps(document, indent=1, ensure_ascii=False) + "\n"
 

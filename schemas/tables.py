@@ -561,6 +561,79 @@ SHARED_PAGE = Table(
         Column("count", "u64", "lines that came from memory"),
     ),
 )
+WATCH_HIT = Table(
+    "watch_hit",
+    "accesses to watched memory, one by one, the first of them",
+    (
+        Column("time", "u64", "when", "instructions"),
+        Column("watch", "u32", "number of the watch"),
+        Column("thread", "u32", "thread"),
+        Column("operation", "u32", "by which memory operation"),
+        Column("address", "u64", "first byte that was accessed", "bytes"),
+        Column("start", "u64", "first byte of the range that it touched", "bytes"),
+        Column("path", "u32", "calls that led there; null when not kept", none=NONE32),
+    ),
+)
+WATCH_COUNT = Table(
+    "watch_count",
+    "all accesses to watched memory, by watch and memory operation",
+    (
+        Column("watch", "u32", "number of the watch"),
+        Column("operation", "u32", "by which memory operation"),
+        Column("hits", "u64", "how often"),
+        Column("first", "u64", "when first", "instructions"),
+        Column("last", "u64", "when last", "instructions"),
+    ),
+)
+WATCH_PATH = Table(
+    "watch_path",
+    "call paths of watch_hit, one row a call, innermost first",
+    (
+        Column("path", "u32", "number"),
+        Column("depth", "u32", "0 for the innermost"),
+        Column("operation", "u32", "memory operation of the call: its return address"),
+    ),
+)
+LOOP = Table(
+    "loop",
+    "loops that ran: code that a backward jump leads to, up to that jump",
+    (
+        Column("loop", "u32", "number"),
+        Column("header", "u64", "its first instruction", "bytes"),
+        Column("end", "u64", "its last instruction, a backward jump", "bytes"),
+        Column("around", "u32", "the innermost loop around it", none=NONE32),
+        Column("block", "u32", "a block that has its first instruction"),
+        Column("entries", "u64", "times that it began"),
+        Column("iterations", "u64", "in all"),
+        Column("shortest", "u64", "iterations of the shortest entry"),
+        Column("longest", "u64", "iterations of the longest"),
+        Column("instructions", "u64", "executed in it, not in what it calls", "instructions"),
+        Column("calls", "u64", "that it made"),
+    ),
+)
+LOOP_BRANCH = Table(
+    "loop_branch",
+    "conditional branches in loops, by the innermost",
+    (
+        Column("loop", "u32", "number"),
+        Column("address", "u64", "of the branch", "bytes"),
+        Column("taken", "u64", "times"),
+        Column("passed", "u64", "times that it was not taken"),
+        Column("backward", "u8", "1 when it leads to the header"),
+    ),
+)
+LOOP_ACCESS = Table(
+    "loop_access",
+    "memory operations in loops, by the innermost, and how far apart their accesses are",
+    (
+        Column("loop", "u32", "number"),
+        Column("operation", "u32", "memory operation"),
+        Column("executions", "u64", "times"),
+        Column("pairs", "u64", "accesses that followed another in the same entry of the loop"),
+        Column("stride", "i64", "most usual distance of such", "bytes"),
+        Column("regular", "u64", "pairs of that distance"),
+    ),
+)
 TABLES = (THREAD, MODULE, BLOCK, OPERATION, SITE, OBJECT, EVENT, QUALITY)
 # Of recordings at native speed, besides; BUCKET is there too.
 SAMPLED = (LIVE_SAMPLE, WATCH, REUSE)
@@ -583,4 +656,6 @@ ON_REQUEST = (TYPE, OFFSET, FOLD, FIELD, PAGE_LOG, PAGE_CURVE, PAGE_UNIT, PAGE_B
 PIPELINE = (STALL, STALL_OBJECT, STALL_SOURCE, CORE_COUNT)
 # Made by a replay on a machine of several cores.
 SHARING = (FILL, SHARED_LINE, SHARED_SAMPLE, SHARED_ACCESS, SHARED_PAGE)
-EVERY = (*TABLES, *SAMPLED, *RESULTS, *ON_REQUEST, *PIPELINE, *SHARING)
+# Made by looking at a trace without any machine.
+WATCHING = (WATCH_HIT, WATCH_COUNT, WATCH_PATH, LOOP, LOOP_BRANCH, LOOP_ACCESS)
+EVERY = (*TABLES, *SAMPLED, *RESULTS, *ON_REQUEST, *PIPELINE, *SHARING, *WATCHING)

@@ -14,7 +14,8 @@ static ULong fold(ULong hash, ULong word) {
 /* A multiply and a fold for each 8 bytes. */
 ULong ss_hash(ULong seed, const void* data, UWord bytes) {
   const UChar* at = data;
-  ULong hash = seed ^ (bytes * 0x9e3779b97f4a7c15ULL);
+  /* Folded in, or it would cancel out against data that begins with it. */
+  ULong hash = fold(bytes * 0x9e3779b97f4a7c15ULL, seed);
   for (; bytes >= 8; at += 8, bytes -= 8) hash = fold(hash, *(const ULong*)at);
   if (bytes > 0) {
     ULong word = 0;

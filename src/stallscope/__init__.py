@@ -30,6 +30,7 @@ __all__ = [
     "layout",
     "lines",
     "loads",
+    "loops",
     "misses",
     "objects",
     "offsets",
@@ -55,6 +56,7 @@ __all__ = [
     "stalls",
     "verify",
     "view",
+    "watch",
 ]
 
 if TYPE_CHECKING:
@@ -83,6 +85,7 @@ if TYPE_CHECKING:
     from stallscope.clustering import sharing
     from stallscope.counting import events
     from stallscope.errors import StallscopeError
+    from stallscope.looping import loops
     from stallscope.measuring import page_overhead
     from stallscope.pipelines import core_view
     from stallscope.placing import place
@@ -93,6 +96,7 @@ if TYPE_CHECKING:
     from stallscope.reusing import reuse
     from stallscope.viewing import page_view, view
     from stallscope.views.plots import plot
+    from stallscope.watching import watch
 
 # Loaded when first used: importing stallscope stays cheap.
 _HOMES = {
@@ -108,6 +112,7 @@ _HOMES = {
     "layout": ("stallscope.actions.layout", "layout"),
     "lines": ("stallscope.analyses.objects", "lines"),
     "loads": ("stallscope.analyses.loads", "loads"),
+    "loops": ("stallscope.looping", "loops"),
     "misses": ("stallscope.analyses.misses", "misses"),
     "objects": ("stallscope.analyses.objects", "objects"),
     "offsets": ("stallscope.analyses.offsets", "offsets"),
@@ -133,6 +138,7 @@ _HOMES = {
     "stalls": ("stallscope.analyses.stalls", "stalls"),
     "verify": ("stallscope.analyses.verify", "verify"),
     "view": ("stallscope.viewing", "view"),
+    "watch": ("stallscope.watching", "watch"),
 }
 
 

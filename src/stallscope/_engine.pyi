@@ -314,3 +314,22 @@ class Monitors:
     def state(self, number: int) -> dict[str, Any]: ...
     def acts(self) -> list[tuple[int, str, int, int, int]]: ...
     def set_feature(self, feature: int, value: int) -> None: ...
+
+def watch(
+    path: str,
+    ranges: Sequence[tuple[int, int, int]],
+    heap: Sequence[tuple[list[int], bool, int, int, int, int]],
+    kinds: Sequence[int],
+    quiet: Sequence[tuple[int, int]],
+    stop_after: int,
+    log: int,
+    paths: bool,
+) -> dict[str, Any]: ...
+def loops(path: str) -> dict[str, Any]: ...
+
+class Flow:
+    NEXT: Flow
+    JUMP: Flow
+    BRANCH: Flow
+    CALL: Flow
+    RETURN: Flow

@@ -72,6 +72,8 @@ PROGRAMS: dict[str, Program] = {
     "heaplog_threads": Program(flags=("-fno-builtin",), libraries=("-pthread",)),
     "heapmap_cxx": Program("heapmap_cxx.cpp", ("-std=c++17",)),
     "locks": Program(libraries=("-pthread",)),
+    "ten_loops": Program(flags=("-O1", "-fno-tree-vectorize")),
+    "overflow": Program(flags=("-O1", "-fno-builtin")),
     "many_blocks": Program(flags=("-O0",)),
     "marks": Program(libraries=("-pthread",)),
     "marks_cxx": Program("marks_cxx.cpp", ("-std=c++11",)),

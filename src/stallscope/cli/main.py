@@ -27,6 +27,8 @@ QUESTIONS: dict[str, dict[str, str]] = {
         "top": "what it waits for, on a screen that refreshes",
     },
     "Watch and act": {
+        "watch": "every access to a variable, field, heap site or address, and one past blocks",
+        "loops": "trip counts, strides, branches and stalls of loops, and what would speed them up",
         "monitor": "programs for the small core that watches a machine: run, asm, list, step",
     },
     "Which data misses": {

@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "session/watch.h"
+
+#include <algorithm>
+#include <map>
+#include <unordered_map>
+
+#include "base/flat_map.h"
+#include "session/stack_steps.h"
+#include "stream/reader.h"
+#include "stream/record.h"
+
+namespace stallscope::session {
+namespace {
+
+using probes::Frames;
+using probes::RangeSet;
+
+// Calls that are under way in each thread, by the return addresses on its stack.
+class CallPaths {
+ public:
+  explicit CallPaths(const stream::CodeTable& code) : code_(code) {}
+
+  void run(std::uint32_t thread) { now_ = &stacks_[thread]; }
+  void exit(std::uint32_t thread) { stacks_[thread].clear(); }
+  void on_block(const stream::Exit& info, const std::uint64_t* addresses) {
+    if (info.first_operation + info.operations > steps_.size()) learn_stack_steps(code_, steps_);
+    // Code that is not recorded, as the allocator's wrappers, returns unseen.
+    const std::uint64_t here = code_.blocks[info.block].address;
+    while (!now_->empty() && now_->back().back_to == here) now_->pop_back();
+    for (std::uint32_t i = 0; i < info.operations; ++i) {
+      const Frames::Step step = steps_[info.first_operation + i];
+      if (step == Frames::Step::none) continue;
+      while (!now_->empty() && now_->back().top <= addresses[i]) now_->pop_back();
+      if (step == Frames::Step::call)
+        now_->push_back({addresses[i], info.first_operation + i, behind(info, i)});
+    }
+  }
+  // The number of the path that leads here now; its rows are in `table` the first time.
+  std::uint32_t number(WatchPathTable& table) {
+    std::vector<std::uint32_t> calls;
+    for (auto at = now_->rbegin(); at != now_->rend() && calls.size() < kDeepest; ++at)
+      calls.push_back(at->operation);
+    const auto [at, fresh] =
+        numbers_.try_emplace(std::move(calls), static_cast<std::uint32_t>(numbers_.size()));
+    if (fresh)
+      for (std::uint32_t depth = 0; depth < at->first.size(); ++depth)
+        table.append({at->second, depth, at->first[depth]});
+    return at->second;
+  }
+
+ private:
+  static constexpr std::size_t kDeepest = 16;
+  struct Call {
+    std::uint64_t top;        // where its return address is
+    std::uint32_t operation;  // that put it there
+    std::uint64_t back_to;    // the return address
+  };
+  std::uint64_t behind(const stream::Exit& info, std::uint32_t operation) const {
+    const std::uint16_t index = code_.operations[info.first_operation + operation].instruction;
+    const stream::Instruction& call =
+        code_.instructions[code_.blocks[info.block].first_instruction + index];
+    return call.address + call.length;
+  }
+  const stream::CodeTable& code_;
+  std::vector<Frames::Step> steps_;
+  std::unordered_map<std::uint32_t, std::vector<Call>> stacks_;
+  std::vector<Call>* now_ = &stacks_[0];
+  std::map<std::vector<std::uint32_t>, std::uint32_t> numbers_;
+};
+
+class Watch {
+ public:
+  Watch(const WatchOptions& options, const stream::CodeTable& code)
+      : options_(options), code_(code), paths_(code) {
+    for (const RangeSet::Range& range : options.ranges) ranges_.add(range);
+    out.most_ranges = ranges_.size();
+  }
+
+  void on_block(std::uint32_t, const stream::Exit& info, const std::uint64_t* addresses) {
+    if (out.stopped) return;
+    const stream::Operation* operation = code_.operations.data() + info.first_operation;
+    for (std::uint32_t i = 0; i < info.operations; ++i)
+      if (ranges_.may_touch(addresses[i], operation[i].size)) [[unlikely]]
+        look(info, i, addresses[i]);
+    executed_ += info.instructions;
+    out.accesses += info.operations;
+    if (options_.paths) paths_.on_block(info, addresses);
+  }
+  Status on_record(unsigned tag, const std::uint64_t* words, std::uint32_t) {
+    if (tag == SS_SIFTED)
+      return Error{"the stream has sifted accesses where all are wanted", "", ""};
+    if (tag == SS_THREAD_SWITCH) {
+      thread_ = SS_HEAD_THREAD(words[0]);
+      paths_.run(thread_);
+    } else if (tag == SS_THREAD_EXIT) {
+      paths_.exit(SS_HEAD_THREAD(words[0]));
+    } else if (!options_.heap.empty()) {
+      memory(tag, words);
+    }
+    return Done{};
+  }
+
+  void finish() {
+    out.false_hits = ranges_.false_hits();
+    counts_.for_each([&](std::uint64_t key, const Count& count) {
+      out.count.append({static_cast<std::uint32_t>(key >> 32), static_cast<std::uint32_t>(key),
+                        count.hits, count.first, count.last});
+    });
+  }
+
+  Watched out;
+
+ private:
+  struct Count {
+    std::uint64_t hits = 0, first = 0, last = 0;
+  };
+  struct Block {
+    std::uint64_t size;
+    std::uint32_t site;
+  };
+
+  void look(const stream::Exit& info, std::uint32_t index, std::uint64_t address) {
+    if (address == SS_NO_ADDRESS || out.stopped) return;
+    const stream::Operation& operation = code_.operations[info.first_operation + index];
+    const std::uint8_t kind = operation.kind == SS_OP_KIND_LOAD    ? 1
+                              : operation.kind == SS_OP_KIND_STORE ? 2
+                                                                   : 3;
+    ranges_.touched(address, operation.size, [&](const RangeSet::Range& range) {
+      if (!(options_.kinds[range.watch] & kind) || is_quiet(info, operation)) return;
+      hit(range, info.first_operation + index, executed_ + operation.instruction, address);
+    });
+  }
+
+  bool is_quiet(const stream::Exit& info, const stream::Operation& operation) const {
+    const std::uint64_t at =
+        code_.instructions[code_.blocks[info.block].first_instruction + operation.instruction]
+            .address;
+    return std::any_of(options_.quiet.begin(), options_.quiet.end(),
+                       [&](const auto& range) { return at >= range.first && at < range.second; });
+  }
+
+  void hit(const RangeSet::Range& range, std::uint32_t operation, std::uint64_t when,
+           std::uint64_t address) {
+    if (out.stopped) return;
+    ++out.hits;
+    const auto [count, fresh] = counts_.try_emplace(std::uint64_t{range.watch} << 32 | operation);
+    if (fresh) count->first = when;
+    count->last = when;
+    ++count->hits;
+    if (out.hit.rows() < options_.log)
+      out.hit.append({when, range.watch, thread_, operation, address, range.start,
+                      options_.paths ? paths_.number(out.path) : kNone32});
+    out.stopped = out.hits == options_.stop_after;
+  }
+
+  void memory(unsigned tag, const std::uint64_t* words) {
+    if (tag == SS_ALLOC) {
+      const auto& record = *reinterpret_cast<const ss_alloc*>(words);
+      if (!record.address) {
+        if (released_address_ == record.old_address) place(released_address_, released_, true);
+        return;
+      }
+      forget(record.address);
+      const Block block{record.size, static_cast<std::uint32_t>(record.site)};
+      *live_.try_emplace(record.address).first = block;
+      place(record.address, block, true);
+      out.most_ranges = std::max<std::uint64_t>(out.most_ranges, ranges_.size());
+    } else if (tag == SS_FREE) {
+      forget(reinterpret_cast<const ss_free*>(words)->address);
+    }
+  }
+
+  void forget(std::uint64_t address) {
+    const Block* block = live_.find(address);
+    if (!block) return;
+    released_address_ = address;
+    released_ = *block;
+    place(address, released_, false);
+    live_.erase(address);
+  }
+
+  void place(std::uint64_t address, const Block& block, bool add) {
+    for (const HeapWatch& watch : options_.heap) {
+      if (!watch.sites.empty() &&
+          !std::binary_search(watch.sites.begin(), watch.sites.end(), block.site))
+        continue;
+      const std::uint64_t end = address + block.size;
+      if (watch.past) {
+        change({end + watch.from, end + watch.to, watch.watch}, add);
+        continue;
+      }
+      const std::uint64_t length = watch.to ? watch.to : block.size;
+      for (std::uint64_t start = address; start + watch.from < end; start += watch.stride) {
+        change({start + watch.from, std::min(start + length, end), watch.watch}, add);
+        if (watch.stride == 0) break;
+      }
+    }
+  }
+  void change(const RangeSet::Range& range, bool add) {
+    if (add)
+      ranges_.add(range);
+    else
+      ranges_.remove(range);
+  }
+
+  const WatchOptions& options_;
+  const stream::CodeTable& code_;
+  CallPaths paths_;
+  RangeSet ranges_;
+  FlatMap<Block> live_;
+  std::uint64_t released_address_ = 0;
+  Block released_{};
+  FlatMap<Count> counts_;  // by watch and operation
+  std::uint32_t thread_ = 1;
+  std::uint64_t executed_ = 0;
+};
+
+Status check(const WatchOptions& options) {
+  const auto known = [&](std::uint32_t watch) { return watch < options.kinds.size(); };
+  for (const RangeSet::Range& range : options.ranges)
+    if (!known(range.watch)) return Error{"a range belongs to no watch", "", ""};
+  for (const HeapWatch& heap : options.heap) {
+    if (!known(heap.watch)) return Error{"a range belongs to no watch", "", ""};
+    if (!std::is_sorted(heap.sites.begin(), heap.sites.end()))
+      return Error{"the sites of a watch are not in order", "", ""};
+  }
+  return Done{};
+}
+
+}  // namespace
+
+Result<Watched> watch(const std::string& path, const WatchOptions& options) {
+  if (Status checked = check(options); !checked) return checked.error();
+  auto reader = stream::TraceReader::open(path);
+  if (!reader) return reader.error();
+  Watch sink(options, reader->code());
+  if (Status read = reader->for_each(sink); !read) return read.error();
+  sink.finish();
+  sink.out.truncated = reader->truncated();
+  return std::move(sink.out);
+}
+
+}  // namespace stallscope::session

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every access to watched memory in a kept trace: ranges that lie still, and parts of heap blocks
+// from their birth to their death.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "probes/range_set.h"
+#include "stallscope_tables.h"
+
+namespace stallscope::session {
+
+// Which bytes of a heap block.
+struct HeapWatch {
+  std::vector<std::uint32_t> sites;  // of these allocation paths; all when empty
+  bool past = false;                 // from the end of the block, not from its start
+  std::uint64_t from = 0, to = 0;    // bytes; to 0 without `past`: the whole block
+  std::uint64_t stride = 0;          // the same in each element of this size; 0: once
+  std::uint32_t watch = 0;
+};
+
+struct WatchOptions {
+  std::vector<probes::RangeSet::Range> ranges;
+  std::vector<HeapWatch> heap;
+  std::vector<std::uint8_t> kinds;  // by watch: 1 reads, 2 writes, 3 both
+  // Code whose accesses are not looked at: the allocator's own.
+  std::vector<std::pair<std::uint64_t, std::uint64_t>> quiet;
+  std::uint64_t stop_after = 0;  // hits; 0: never
+  std::uint64_t log = 10'000;    // hits that are kept one by one
+  bool paths = true;             // call paths of those
+};
+
+struct Watched {
+  WatchHitTable hit;
+  WatchCountTable count;
+  WatchPathTable path;
+  std::uint64_t accesses = 0;
+  std::uint64_t hits = 0;
+  std::uint64_t false_hits = 0;   // that the match let pass and the list took out
+  std::uint64_t most_ranges = 0;  // at a time
+  bool stopped = false;
+  bool truncated = false;
+};
+
+Result<Watched> watch(const std::string& path, const WatchOptions& options);
+
+}  // namespace stallscope::session

@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Draws who accessed watched memory."""
+
+from __future__ import annotations
+
+from pathlib import PurePath
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.text import Text
+
+from stallscope.views.terminal.rows import left_out, table
+from stallscope.views.terminal.text import amount, clean
+
+if TYPE_CHECKING:
+    from stallscope.analyses.watch import Hit, Place, Watched
+
+
+def _where(row: Place | Hit) -> str:
+    line = f":{row.line}" if row.line else ""
+    file = f" ({PurePath(row.file).name}{line})" if row.file else ""
+    return clean(f"{row.function}{file}")
+
+
+def show_watched(result: Watched, console: Console, limit: int, log: bool) -> None:
+    for name, hits in result.watches.items():
+        console.print(Text(f"{clean(name)}: {hits:,} hits"))
+    said = f"{result.source}: {amount(result.accesses)} accesses, {result.ranges:,} ranges"
+    said += f", {result.false_hits:,} false hits of the match taken out"
+    if result.stopped:
+        said += "; stopped"
+    console.print(Text(said, style="dim"))
+    if result.rows:
+        console.print()
+        drawn = table(("hits", True), ("kind", False), ("watch", False), ("where", False))
+        for row in result.rows[: limit or None]:
+            drawn.add_row(f"{row.hits:,}", row.kind, Text(clean(row.watch)), Text(_where(row)))
+        console.print(drawn)
+        left_out(console, len(result.rows) - limit if limit else 0)
+    if log or result.stopped:
+        _log(result, console, limit)
+
+
+def _log(result: Watched, console: Console, limit: int) -> None:
+    shown = result.log[-1:] if result.stopped else result.log[: limit or None]
+    console.print()
+    for hit in shown:
+        value = f" = {hit.value:#x}" if hit.value is not None else ""
+        what = f"{hit.kind} {hit.bytes} bytes at {hit.address}{value}"
+        console.print(Text(f"{hit.time:,}  thread {hit.thread}  {what}  {_where(hit)}"))
+        for call in hit.path:
+            console.print(Text(f"    < {clean(call)}", style="dim"))
+    if not result.stopped:
+        left_out(console, len(result.log) - len(shown))
