@@ -28,6 +28,7 @@ void bind_heap_log(nanobind::module_& m);
 void bind_live(nanobind::module_& m);
 void bind_loops(nanobind::module_& m);
 void bind_watch(nanobind::module_& m);
+void bind_system(nanobind::module_& m);
 void bind_monitor(nanobind::module_& m);
 void bind_pipeline(nanobind::module_& m);
 

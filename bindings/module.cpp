@@ -21,6 +21,7 @@ NB_MODULE(_engine, m) {
   stallscope::bind_live(m);
   stallscope::bind_loops(m);
   stallscope::bind_watch(m);
+  stallscope::bind_system(m);
   stallscope::bind_monitor(m);
   stallscope::bind_pipeline(m);
   stallscope::bind_ahead(m);

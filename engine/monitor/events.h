@@ -19,13 +19,14 @@ enum class Event : std::uint8_t {
   write_update,
   owned_access,
   shared_access,
+  peer_fill,
   bus,
   memory_read,
   memory_write,
   software,
   message
 };
-constexpr unsigned kEvents = 16;
+constexpr unsigned kEvents = 17;
 
 struct EventEntry {
   const char* name;
@@ -49,6 +50,7 @@ constexpr std::array<EventEntry, kEvents> kEventList = {{
      "a write that is told to the caches that share its line"},
     {"owned_access", Event::owned_access, "cache", "an access to a line in state owned"},
     {"shared_access", Event::shared_access, "cache", "an access to a line in state shared"},
+    {"peer_fill", Event::peer_fill, "interconnect", "a line that another core's cache gives"},
     {"bus", Event::bus, "interconnect", "a transaction; data: cycles that it took"},
     {"memory_read", Event::memory_read, "memory", "a line is read from memory"},
     {"memory_write", Event::memory_write, "memory", "a line is written to memory"},

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "session/thread_streams.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+
+#include "stream/reader.h"
+#include "stream/record.h"
+
+namespace stallscope::session {
+namespace {
+
+constexpr unsigned kProgramShift = 42;  // above all lines of an address space
+constexpr std::string_view kBarrier = "barrier";
+
+struct Wake {
+  std::uint32_t thread;
+  std::size_t index;
+};
+
+class Loader {
+ public:
+  Loader(std::uint32_t program, std::uint32_t line_bits, std::uint64_t most,
+         const stream::CodeTable& code, ThreadStreams& into)
+      : program_(program),
+        line_bits_(line_bits),
+        most_(most),
+        code_(code),
+        into_(into),
+        first_(into.threads.size()) {
+    run(1);
+  }
+
+  void on_block(std::uint32_t, const stream::Exit& info, const std::uint64_t* addresses) {
+    std::uint32_t done = 0;  // instructions of the block
+    for (std::uint32_t i = 0; i < info.operations; ++i) {
+      const stream::Operation& operation = code_.operations[info.first_operation + i];
+      if (addresses[i] == SS_NO_ADDRESS) continue;
+      now_->gap += operation.instruction + 1u > done ? operation.instruction + 1u - done : 0;
+      done = std::max<std::uint32_t>(done, operation.instruction + 1u);
+      access(static_cast<ThreadEvent>(operation.kind), addresses[i], operation.size);
+    }
+    now_->gap += info.instructions > done ? info.instructions - done : 0;
+    into_.instructions += info.instructions;
+  }
+  Status on_record(unsigned tag, const std::uint64_t* words, std::uint32_t count);
+
+  void finish() {
+    for (auto& [number, thread] : threads_) flush(thread);
+    std::uint32_t parties = 0;
+    for (const auto& [number, thread] : threads_) parties += thread.barriers > 0;
+    into_.parties.push_back(parties);
+  }
+
+ private:
+  struct Thread {
+    std::size_t at;         // in into_.threads
+    std::uint64_t gap = 0;  // instructions since the last event
+    std::uint64_t barriers = 0;
+    bool in_barrier = false;      // how it is made is no wait of its own
+    std::uint64_t futex = 0;      // word that it waits on
+    std::optional<Wake> woken{};  // by the first wake-up since
+    std::size_t barrier_at = 0;   // the first, in its events
+    // Who is at a barrier with it was there before.
+    std::size_t reached(std::size_t size) const { return barriers > 0 ? barrier_at : size; }
+  };
+
+  std::vector<std::uint64_t>& events(const Thread& thread) {
+    return into_.threads[thread.at].events;
+  }
+  void run(std::uint32_t number) {
+    const auto [at, fresh] = threads_.try_emplace(number, Thread{into_.threads.size()});
+    if (fresh) into_.threads.push_back({program_, number, {}, {}});
+    now_ = &at->second;
+  }
+  // What was computed since the last event, when it does not fit into the next.
+  void flush(Thread& thread) {
+    if (thread.gap == 0) return;
+    events(thread).push_back(Packed::of(Special::compute, thread.gap));
+    thread.gap = 0;
+  }
+  void access(ThreadEvent kind, std::uint64_t address, std::uint32_t size) {
+    if (now_->gap > Packed::kMostGap) flush(*now_);
+    const std::uint64_t last = (address + (size ? size - 1 : 0)) >> line_bits_;
+    for (std::uint64_t line = address >> line_bits_; line <= last; ++line) {
+      events(*now_).push_back(
+          Packed::of(kind, now_->gap, line | std::uint64_t{program_ + 1} << kProgramShift));
+      now_->gap = 0;
+      ++into_.accesses;
+    }
+  }
+  void wait_for(Thread& thread, const Wake& wake) {
+    if (wake.thread == thread.at) return;
+    flush(thread);
+    std::vector<ThreadStream::Wait>& waits = into_.threads[thread.at].waits;
+    events(thread).push_back(Packed::of(Special::wait, waits.size()));
+    waits.push_back({wake.thread, wake.index});
+  }
+  void synchronise(const ss_sync& record);
+
+  std::uint32_t program_, line_bits_;
+  std::uint64_t most_;
+  const stream::CodeTable& code_;
+  ThreadStreams& into_;
+  std::size_t first_;
+  std::map<std::uint32_t, Thread> threads_;  // by number
+  Thread* now_ = nullptr;
+};
+
+Status Loader::on_record(unsigned tag, const std::uint64_t* words, std::uint32_t count) {
+  if (tag == SS_SIFTED) return Error{"the stream has sifted accesses where all are wanted", "", ""};
+  if (tag == SS_THREAD_SWITCH) {
+    run(SS_HEAD_THREAD(words[0]));
+    if (into_.accesses > most_)
+      return Error{"the recording is too long for a simulated system",
+                   "it has more than " + std::to_string(most_) + " accesses",
+                   "record less of it: --max-instructions N"};
+  } else if (tag == SS_THREAD_START) {
+    const auto& record = *reinterpret_cast<const ss_thread_start*>(words);
+    const std::uint32_t number = SS_HEAD_THREAD(words[0]);
+    const auto parent = threads_.find(static_cast<std::uint32_t>(record.parent));
+    if (parent != threads_.end() && parent->first != number && !threads_.contains(number)) {
+      Thread* const before = now_;
+      const Wake born{static_cast<std::uint32_t>(parent->second.at),
+                      parent->second.reached(events(parent->second).size())};
+      run(number);
+      wait_for(*now_, born);
+      now_ = before;
+    }
+  } else if (tag == SS_SYNC) {
+    synchronise(*reinterpret_cast<const ss_sync*>(words));
+  } else if (tag == SS_MARK) {
+    const auto mark = stream::view<ss_mark>(words, count);
+    if (!mark || mark->tail != kBarrier) return Done{};
+    now_->in_barrier = mark->fields->kind == SS_MARK_KIND_REGION_BEGIN;
+    if (!now_->in_barrier) return Done{};
+    flush(*now_);
+    if (now_->barriers == 0) now_->barrier_at = events(*now_).size();
+    events(*now_).push_back(Packed::of(Special::barrier, now_->barriers++));
+  }
+  return Done{};
+}
+
+void Loader::synchronise(const ss_sync& record) {
+  if (now_->in_barrier) return;
+  if (record.kind == SS_SYNC_KIND_FUTEX_WAIT) {
+    now_->futex = record.address;
+    now_->woken.reset();
+  } else if (record.kind == SS_SYNC_KIND_FUTEX_WAKE || record.kind == SS_SYNC_KIND_EXIT) {
+    flush(*now_);
+    const Wake wake{static_cast<std::uint32_t>(now_->at), events(*now_).size()};
+    for (auto& [number, thread] : threads_)
+      if (thread.futex == record.address && !thread.woken) thread.woken = wake;
+  } else if (record.kind == SS_SYNC_KIND_FUTEX_WOKEN) {
+    if (now_->woken) wait_for(*now_, *now_->woken);
+    now_->futex = 0;
+    now_->woken.reset();
+  }
+}
+
+}  // namespace
+
+Status load_threads(const std::string& path, std::uint32_t program, std::uint32_t line_bits,
+                    std::uint64_t most, ThreadStreams& into) {
+  auto reader = stream::TraceReader::open(path);
+  if (!reader) return reader.error();
+  Loader loader(program, line_bits, most, reader->code(), into);
+  if (Status read = reader->for_each(loader); !read) return read.error();
+  loader.finish();
+  return Done{};
+}
+
+}  // namespace stallscope::session

@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Recorded programs on a simulated system of several cores, with monitors beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from stallscope import _engine, machines, processes
+from stallscope.errors import StallscopeError
+from stallscope.machines.fault import nearest
+from stallscope.monitors import Monitor, load
+from stallscope.recording import STREAM, Recording, is_sampled, open_recording
+
+MACHINE = "four-core"
+CORES = 4
+PROTOCOLS = ("moesi", "dragon")
+LINE_BITS = 6
+MOST = 200_000_000  # accesses of one recording: 8 bytes each
+CHIPS = {"coherent": "L1D", "shared": "L2", "peer_latency": 44}
+
+
+@dataclass(frozen=True)
+class MonitorRow:
+    """What became of one monitor."""
+
+    monitor: str
+    signals: int
+    dropped: int
+    tasks: int
+    instructions: int
+    busy: float  # share of all cycles
+    acts: int
+    faults: int
+    words: dict[str, int]
+
+
+@dataclass(frozen=True)
+class Act:
+    cycle: int
+    monitor: str
+    feature: str
+    a: int
+    b: int
+
+
+@dataclass(frozen=True)
+class SystemResult:
+    recordings: tuple[str, ...]
+    machine: str
+    cores: int
+    protocol: str  # that it began with
+    cycles: int
+    ended: tuple[int, ...]  # cycles, by recording
+    instructions: int
+    accesses: int
+    switches: int
+    signals: int
+    dropped: int
+    monitor_busy: float
+    interrupts: int
+    counts: dict[str, int]
+    rows: tuple[MonitorRow, ...]
+    acts: tuple[Act, ...]
+    faults: tuple[str, ...]
+
+
+class System:
+    """Programs whose threads are loaded once and run as often as one likes."""
+
+    def __init__(
+        self, recordings: Sequence[Recording | str | Path], machine: str = MACHINE
+    ) -> None:
+        self.machine_name = machine
+        self.machine = machines.load(machine)
+        self.paths: list[str] = []
+        self._threads = _engine.Threads()
+        for one in recordings:
+            self._load(one if isinstance(one, Recording) else open_recording(one))
+
+    def _load(self, opened: Recording) -> None:
+        if is_sampled(opened.meta):
+            raise StallscopeError(
+                "a simulated system needs every access",
+                f"{opened.path.name} was recorded by --source {opened.meta.source}",
+                "stallscope record --trace -- PROGRAM",
+            )
+        images = [image for image in processes.choose(opened) if image.meta.trace]
+        if len(images) != 1:
+            what = "has no trace" if not images else f"has {len(images)} processes"
+            raise StallscopeError(
+                f"{opened.path.name} {what}",
+                now="stallscope record --trace --no-children -- PROGRAM",
+            )
+        self.paths.append(str(opened.path))
+        try:
+            self._threads.load(str(images[0].path / STREAM), LINE_BITS, MOST)
+        except _engine.EngineError as error:
+            raise StallscopeError(*error.args) from error
+
+    def run(
+        self,
+        monitors: Sequence[Monitor | str] = (),
+        *,
+        protocol: str = "moesi",
+        cores: int = CORES,
+        **options: Any,
+    ) -> SystemResult:
+        """`options` are those of the system: sequential, slice, memory_bound, prefetch, check,
+        bus_line, bus_word, bus_address, memory_line, store_buffer, context, protocols."""
+        if protocol not in PROTOCOLS:
+            raise StallscopeError(
+                f"there is no protocol {protocol!r}",
+                f"there is: {', '.join(PROTOCOLS)}",
+                nearest(protocol, list(PROTOCOLS)),
+            )
+        if not 1 <= cores <= 64:
+            raise StallscopeError(f"{cores} cores: between 1 and 64")
+        loaded = [one if isinstance(one, Monitor) else load(one) for one in monitors]
+        chips = {**CHIPS, "cores": cores, "protocol": protocol}
+        images = [(one.image.to_engine(), dict(one.config)) for one in loaded]
+        try:
+            found = self._threads.run(self.machine.to_engine(), chips, options, images)
+        except _engine.EngineError as error:
+            raise StallscopeError(*error.args) from error
+        return self._result(found, loaded, protocol, cores)
+
+    def _result(
+        self, found: dict[str, Any], loaded: Sequence[Monitor], protocol: str, cores: int
+    ) -> SystemResult:
+        rows, faults = [], []
+        for number, (monitor, state) in enumerate(zip(loaded, found["monitors"], strict=True)):
+            account = state["account"]
+            busy = account["busy"] + account["starting"] + account["waking"]
+            rows.append(
+                MonitorRow(
+                    monitor=monitor.name,
+                    signals=account["signals"],
+                    dropped=account["dropped_high"] + account["dropped_low"],
+                    tasks=account["tasks"],
+                    instructions=account["instructions"],
+                    busy=busy / max(state["now"], 1),
+                    acts=sum(1 for act in found["acts"] if act[0] == number),
+                    faults=account["faults"],
+                    words={},
+                )
+            )
+            faults += [f"{monitor.name}: cycle {c:,}: {what}" for what, c, _, _ in state["faults"]]
+        counts = (
+            "misses upgrades updates write_invalidates write_backs bus_busy bus_waits memory_busy "
+            "memory_waits contexts together update_cycles illegal"
+        )
+        return SystemResult(
+            recordings=tuple(self.paths),
+            machine=self.machine_name,
+            cores=cores,
+            protocol=protocol,
+            cycles=found["cycles"],
+            ended=tuple(found["ended"]),
+            instructions=found["instructions"],
+            accesses=found["accesses"],
+            switches=found["switches"],
+            signals=sum(row.signals for row in rows),
+            dropped=sum(row.dropped for row in rows),
+            monitor_busy=max((row.busy for row in rows), default=0.0),
+            interrupts=found["interrupts"],
+            counts={name: found[name] for name in counts.split()},
+            rows=tuple(rows),
+            acts=tuple(
+                Act(cycle, loaded[number].name, feature, a, b)
+                for number, feature, a, b, cycle in found["acts"]
+            ),
+            faults=tuple(faults),
+        )
