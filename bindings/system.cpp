@@ -48,6 +48,7 @@ SystemOptions options_of(const nb::dict& from) {
   take(from, "context", options.context);
   take(from, "memory_bound", options.memory_bound);
   take(from, "load_up", options.load_up);
+  take(from, "shuffled", options.shuffled);
   take(from, "interrupt", options.interrupt);
   take(from, "prefetch", options.prefetch);
   take(from, "check", options.check);

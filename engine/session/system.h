@@ -31,6 +31,7 @@ struct SystemOptions {
   std::uint64_t slice = 0;        // cycles after which another thread gets the core; 0: never
   std::uint32_t context = 500;    // cycles of changing the thread
   bool memory_bound = false;      // one memory-bound thread at a time, where others can run
+  bool shuffled = false;          // every second core has the programs' threads in the other order
   std::uint32_t load_up = 2;      // slices of a thread before its verdict counts
   std::uint32_t interrupt = 500;  // cycles of one that a monitor sends
   bool prefetch = false;  // the next line behind a load that missed; a monitor may switch it

@@ -22,6 +22,8 @@ SystemThreads::SystemThreads(const ThreadStreams& streams, std::uint32_t cores,
   }
   for (std::uint32_t i = 0; i < left_of_.size(); ++i)
     if (i == 0 || !options.sequential) start_program(i, 0);
+  for (std::size_t i = 1; i < this->cores.size() && options.shuffled; i += 2)
+    std::reverse(this->cores[i].queue.begin(), this->cores[i].queue.end());
 }
 
 void SystemThreads::start_program(std::uint32_t program, std::uint64_t now) {

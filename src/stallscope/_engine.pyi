@@ -333,3 +333,18 @@ class Flow:
     BRANCH: Flow
     CALL: Flow
     RETURN: Flow
+
+class Threads:
+    """Threads of recordings, for a simulated system."""
+
+    threads: int
+    accesses: int
+    def __init__(self) -> None: ...
+    def load(self, path: str, line_bits: int, most: int) -> None: ...
+    def run(
+        self,
+        machine: dict[str, Any],
+        chips: dict[str, Any],
+        options: dict[str, Any],
+        monitors: list[tuple[dict[str, object], dict[str, int]]],
+    ) -> dict[str, Any]: ...

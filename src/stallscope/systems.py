@@ -12,8 +12,9 @@ from stallscope import _engine, machines, processes
 from stallscope.errors import StallscopeError
 from stallscope.machines.fault import nearest
 from stallscope.monitors import Monitor, load
-from stallscope.recording import STREAM, Recording, is_sampled, open_recording
+from stallscope.recording import STREAM, Recording, is_sampled, newest, open_recording
 
+__all__ = ["MonitorRow", "System", "SystemResult", "monitor_run", "newest"]
 MACHINE = "four-core"
 CORES = 4
 PROTOCOLS = ("moesi", "dragon")
@@ -174,3 +175,19 @@ class System:
             ),
             faults=tuple(faults),
         )
+
+
+def monitor_run(
+    monitors: str | Monitor | Sequence[Monitor | str],
+    recordings: Recording | str | Path | Sequence[Recording | str | Path] | None = None,
+    *,
+    machine: str = MACHINE,
+    **options: Any,
+) -> SystemResult:
+    """Recordings (the newest here when not told), one after the other, with monitors beside them;
+    options are those of `System.run`."""
+    asked = [monitors] if isinstance(monitors, str | Monitor) else list(monitors)
+    if recordings is None:
+        recordings = [open_recording()]
+    several = [recordings] if isinstance(recordings, Recording | str | Path) else list(recordings)
+    return System(several, machine).run(asked, sequential=True, **options)

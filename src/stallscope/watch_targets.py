@@ -117,13 +117,14 @@ def _variable(recording: Recording, text: str, name: str, steps: str) -> Target:
     engine = _engine.Types(list(types.modules(recording))) if steps else None
     ranges: list[Range] = []
     for row in found:
-        ranges += _steps(text, engine, row["address"], row["size"], steps)
+        ranges += element_ranges(text, engine, row["address"], row["size"], steps)
     return Target(text, tuple(ranges))
 
 
-def _steps(
+def element_ranges(
     text: str, engine: _engine.Types | None, address: int, size: int, steps: str
 ) -> Sequence[Range]:
+    """What `steps` ([3], [*], .count) lead to, in a variable; all of it without `engine`."""
     if engine is None:
         return [(address, address + size)]
     guess = engine.variable(address)

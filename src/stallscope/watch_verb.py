@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from stallscope.analyses.watch import Watched
+from stallscope.analyses.watch import Hit, Place, Watched
 from stallscope.errors import StallscopeError
 from stallscope.watching import LOG, watch
 
@@ -35,6 +35,7 @@ def watch_recording(
 def watch_program(
     targets: Sequence[str],
     program: Sequence[str],
+    source: str = "valgrind",
     *,
     output: str | None = None,
     force: bool = False,
@@ -52,6 +53,12 @@ def watch_program(
         raise StallscopeError(
             "nothing to watch", now="stallscope watch 'table[*].count' -- PROGRAM"
         )
+    if source == "live":
+        if process is not None or output is not None or force:
+            raise StallscopeError("--process, -o and -f are for recordings, not for --source live")
+        return watch_live(
+            targets, program, condition=condition, stop=stop or 0, reads=reads, writes=writes
+        )
     from stallscope.record import record
 
     if condition is not None:
@@ -65,4 +72,45 @@ def watch_program(
         process=process,
         reads=reads,
         writes=writes,
+    )
+
+
+def watch_live(
+    targets: Sequence[str],
+    program: Sequence[str],
+    *,
+    reads: bool = True,
+    writes: bool = True,
+    condition: str | None = None,
+    stop: int = 0,
+) -> Watched:
+    """At native speed. Times are nanoseconds; a hit carries the first bytes of what is watched."""
+    from stallscope.record.watch import by_place, watch_native
+
+    log = watch_native(targets, program, reads=reads, writes=writes, condition=condition, stop=stop)
+    times: dict[tuple[object, ...], list[int]] = {}
+    for hit in log.entries:
+        times.setdefault((hit.watch, hit.kind, *hit.place), []).append(hit.time)
+    rows = [
+        Place(watch, count, kind, function, file, line, "", min(when), max(when))
+        for (watch, kind, function, file, line), count in by_place(log).most_common()
+        for when in [times[watch, kind, function, file, line]]
+    ]
+    per_watch = dict.fromkeys(targets, 0)
+    for row in rows:
+        per_watch[row.watch] += row.hits
+    return Watched(
+        recording="",
+        source=f"live, by {log.mode}",
+        watches=per_watch,
+        hits=log.hits,
+        false_hits=log.false_hits,
+        accesses=0,
+        ranges=log.ranges,
+        stopped=log.stopped,
+        rows=tuple(rows),
+        log=tuple(
+            Hit(h.time, h.watch, h.thread, h.kind, h.address, 0, *h.place, h.path, h.value)
+            for h in log.entries
+        ),
     )

@@ -5,11 +5,24 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import click
 
-from stallscope.cli.options import csv_option, json_option
+from stallscope.cli.machine_options import show
+from stallscope.cli.options import csv_option, json_option, limit_option
 from stallscope.errors import StallscopeError
+
+
+class _WithProgram(click.Command):
+    """What stands behind -- is a program to run."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if "--" in args:
+            at = args.index("--")
+            ctx.meta["program"] = args[at + 1 :]
+            args = args[:at]
+        return super().parse_args(ctx, args)
 
 
 @click.group("monitor")
@@ -90,3 +103,87 @@ def step(monitor: str, happenings: tuple[str, ...], limit: int, as_json: bool) -
         document.print_json("monitor-step", found)
     else:
         show_steps(found)
+
+
+@command.command("run", cls=_WithProgram)
+@click.argument("monitor")
+@click.argument("recordings", nargs=-1, metavar="[RECORDING]... [-- PROGRAM ARGS...]")
+@click.option("--with", "others", multiple=True, metavar="MONITOR", help="Another one beside it.")
+@click.option("--machine", default="four-core", show_default=True, metavar="NAME|FILE")
+@click.option("--cores", type=click.IntRange(1, 64), default=4, show_default=True)
+@click.option(
+    "--protocol",
+    metavar="moesi|dragon",
+    default="moesi",
+    show_default=True,
+    help="Of the caches, to begin with.",
+)
+@click.option("--prefetch", is_flag=True, help="With the prefetcher on, to begin with.")
+@click.option("--check", is_flag=True, help="Check every line's state after each change.")
+@click.option(
+    "--slice",
+    "slice_",
+    type=click.IntRange(min=1000),
+    metavar="CYCLES",
+    help="Recordings share the cores by slices, instead of running one after the other.",
+)
+@click.option("--memory-bound", is_flag=True, help="With --slice: one memory-bound one at a time.")
+@json_option
+@csv_option
+@limit_option
+@click.pass_context
+def run(
+    context: click.Context,
+    /,
+    monitor: str,
+    recordings: tuple[str, ...],
+    others: tuple[str, ...],
+    slice_: int | None,
+    memory_bound: bool,
+    as_json: bool,
+    as_csv: bool,
+    limit: int | None,
+    machine: str,
+    **options: Any,
+) -> None:
+    """Run recorded programs on four cores with MONITOR beside them, and show what it did."""
+    from stallscope import systems
+    from stallscope.views.terminal.monitor import show_run
+
+    program = context.meta.get("program")
+    chosen: list[Any] = list(recordings)
+    if program is not None:
+        if chosen or not program:
+            raise StallscopeError(
+                "either recordings or a program", now="stallscope monitor run MONITOR -- PROGRAM"
+            )
+        from stallscope.record import record
+
+        made = record(program, machine="none", trace=True, turn=200, children=False, force=True)
+        chosen = [made.recording]
+    if memory_bound and not slice_:
+        raise StallscopeError("--memory-bound is a way of giving slices", now="--slice 50000")
+    system = systems.System(chosen or [systems.newest()], machine)
+    how = {"slice": slice_, "memory_bound": memory_bound} if slice_ else {"sequential": True}
+    result = system.run([monitor, *others], **how, **options)
+    show("monitor-run", result, show_run, as_json, as_csv, limit)
+
+
+@command.command("reproduce")
+@click.option(
+    "--folder",
+    type=click.Path(path_type=Path),
+    help="Where recordings are kept [a temporary folder].",
+)
+@json_option
+def reproduce(folder: Path | None, as_json: bool) -> None:
+    """The table of protocols and the scheduling experiment of the study that monitors come from."""
+    from stallscope import monitor_study
+    from stallscope.views import document
+    from stallscope.views.terminal.monitor import show_study
+
+    found = monitor_study.reproduce(folder)
+    if as_json:
+        document.print_json("monitor-reproduce", found)
+    else:
+        show_study(found)

@@ -12,6 +12,8 @@ from stallscope.cli.machine_options import show
 from stallscope.cli.options import csv_option, json_option, limit_option
 from stallscope.errors import StallscopeError
 
+SOURCES = ("valgrind", "live")
+
 
 class _WithProgram(click.Command):
     """What stands behind -- is a program to run."""
@@ -38,6 +40,14 @@ class _WithProgram(click.Command):
     help="Hits to keep one by one [10000].",
 )
 @click.option("--process", metavar="PID", help="Of this process.")
+@click.option(
+    "--source",
+    type=click.Choice(SOURCES),
+    default="valgrind",
+    show_default=True,
+    help="How a program is run: with every access recorded, or at native speed, watched by "
+    "breakpoints of the processor (up to four words) or page protection (more).",
+)
 @click.option("--if", "condition", metavar="'value == 5'", help="With --source live.")
 @click.option("-o", "--output", type=click.Path(), help="Recording to make of a program.")
 @click.option("-f", "--force", is_flag=True, help="Overwrite a recording of that name.")
@@ -52,6 +62,7 @@ def command(
     reads: bool,
     writes: bool,
     log: bool,
+    source: str,
     as_json: bool,
     as_csv: bool,
     limit: int | None,
@@ -71,7 +82,7 @@ def command(
     if program is not None:
         if recording is not None:
             raise StallscopeError("a recording and a program cannot be watched at once")
-        result = watch_program(targets, program, **options)
+        result = watch_program(targets, program, source, **options)
     else:
         result = watch_recording(targets, recording, **options)
     show(

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 from rich.text import Text
 
-from stallscope.views.terminal.rows import table
-from stallscope.views.terminal.text import clean
+from stallscope.views.terminal.rows import left_out, table
+from stallscope.views.terminal.text import amount, clean
 
 if TYPE_CHECKING:
     from stallscope.monitors.assembler import Image, Listed
@@ -60,3 +60,71 @@ def show_steps(found: dict[str, Any]) -> None:
         console.print(Text(words))
     account = ", ".join(f"{value:,} {name}" for name, value in found["account"].items() if value)
     console.print(Text(account, style="dim"))
+
+
+def show_run(result: Any, console: Console, limit: int) -> None:
+    said = f"{amount(result.cycles)} cycles of {result.cores} cores, begun with {result.protocol}"
+    console.print(Text(f"{said}; machine {clean(result.machine)}"))
+    counts = result.counts
+    console.print(
+        Text(
+            f"{result.switches:,} changes of protocol, {result.interrupts:,} interrupts; "
+            f"{counts['write_invalidates']:,} write-invalidates, {counts['updates']:,} updates, "
+            f"bus {counts['bus_busy'] / max(result.cycles, 1):.0%} busy",
+            style="dim",
+        )
+    )
+    drawn = table(
+        *((name, True) for name in ("signals", "dropped", "tasks", "instructions", "busy", "acts")),
+        ("monitor", False),
+    )
+    for row in result.rows:
+        drawn.add_row(
+            *(f"{value:,}" for value in (row.signals, row.dropped, row.tasks, row.instructions)),
+            f"{row.busy:.2%}",
+            f"{row.acts:,}",
+            Text(clean(row.monitor)),
+        )
+    console.print(drawn)
+    for act in result.acts[: limit or None]:
+        where = f"cycle {act.cycle:,}: {clean(act.monitor)}: {act.feature}"
+        console.print(Text(f"{where} {act.a:#x} {act.b:#x}", style="dim"))
+    left_out(console, len(result.acts) - limit if limit else 0)
+    for fault in result.faults:
+        console.print(Text(clean(fault), style="red"))
+
+
+def show_study(study: Any) -> None:
+    console = _console()
+    numbers = ("MOESI", "Dragon", "adaptive", "over the better", "changes", "monitor busy")
+    drawn = table(("program", False), *((name, True) for name in numbers), ("begun with", False))
+    for row in study.rows:
+        drawn.add_row(
+            row.program,
+            amount(row.moesi),
+            amount(row.dragon),
+            amount(row.adaptive),
+            f"{row.adaptive / row.best - 1:+.2%}",
+            f"{row.switches:,}",
+            f"{row.monitor_busy:.1%}",
+            row.began,
+        )
+    console.print(drawn)
+    console.print(
+        Text(
+            f"one after the other, an oracle gains {study.oracle_gain:.1%} over the better fixed "
+            f"protocol, the monitor {study.adaptive_gain:.1%}"
+        )
+    )
+    found = study.schedule
+    console.print()
+    console.print(
+        Text(
+            f"ocean alone {amount(found.ocean_alone)} cycles, water alone "
+            f"{amount(found.water_alone)}; both, four threads each, on four cores:"
+        )
+    )
+    console.print(Text(f"  plain scheduler         {amount(found.plain)}"))
+    console.print(Text(f"  one memory-bound a time {amount(found.memory_bound)}"))
+    console.print(Text(f"  gain                    {found.gain:.1%}"))
+    console.print(Text(f"  overhead without memory-bound programs {found.overhead:.3%}"))

@@ -25,7 +25,8 @@ def _where(row: Place | Hit) -> str:
 def show_watched(result: Watched, console: Console, limit: int, log: bool) -> None:
     for name, hits in result.watches.items():
         console.print(Text(f"{clean(name)}: {hits:,} hits"))
-    said = f"{result.source}: {amount(result.accesses)} accesses, {result.ranges:,} ranges"
+    accesses = f"{amount(result.accesses)} accesses, " if result.accesses else ""
+    said = f"{result.source}: {accesses}{result.ranges:,} ranges"
     said += f", {result.false_hits:,} false hits of the match taken out"
     if result.stopped:
         said += "; stopped"
@@ -46,7 +47,8 @@ def _log(result: Watched, console: Console, limit: int) -> None:
     console.print()
     for hit in shown:
         value = f" = {hit.value:#x}" if hit.value is not None else ""
-        what = f"{hit.kind} {hit.bytes} bytes at {hit.address}{value}"
+        size = f" {hit.bytes} bytes" if hit.bytes else ""
+        what = f"{hit.kind}{size} at {hit.address}{value}"
         console.print(Text(f"{hit.time:,}  thread {hit.thread}  {what}  {_where(hit)}"))
         for call in hit.path:
             console.print(Text(f"    < {clean(call)}", style="dim"))
