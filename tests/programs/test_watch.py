@@ -7,6 +7,7 @@ import json
 import random
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.conftest import Made, Ran, Recorder
@@ -126,3 +127,57 @@ def test_a_program_is_run_and_watched_in_one_step(
     assert ran.status == 0
     assert ran.stdout.splitlines()[-1].startswith("past:copy,2,writes,copy,")
     assert stallscope("watch", "total", "--").status == 2
+
+
+def live(target: str, binary: Path, stallscope: Callable[..., Ran], *options: str) -> Any:
+    ran = stallscope("watch", target, "--source", "live", *options, "--json", "--", binary)
+    assert ran.status == 0, ran.stderr
+    return json.loads(ran.stdout[ran.stdout.index("{") :])
+
+
+def test_live_one_byte_past_a_block_is_caught_at_its_line(
+    program: Callable[..., Path], stallscope: Callable[..., Ran]
+) -> None:
+    found = live("past:copy", program("overflow"), stallscope, "--writes")
+    assert found["source"] == "live, by pages behind blocks"
+    assert [(row["function"], row["line"], row["hits"]) for row in found["rows"]] == [
+        ("copy", PAST, 2)
+    ]
+
+
+def test_live_few_words_by_breakpoints_and_many_by_pages(
+    program: Callable[..., Path], stallscope: Callable[..., Ran]
+) -> None:
+    if not _engine.touch_cost():
+        pytest.skip("this machine has no breakpoints to give")
+    binary = program("overflow")
+    few = live("total", binary, stallscope, "--writes")
+    assert (few["source"], few["hits"]) == ("live, by breakpoints", 1000)
+    many = live("table[*].count", binary, stallscope)
+    assert many["source"] == "live, by page protection"
+    assert many["hits"] == 1001
+    assert {row["function"] for row in many["rows"]} == {"fill", "main"}
+    stopped = live("total", binary, stallscope, "--writes", "--if", "value > 400000", "--stop", "1")
+    assert stopped["stopped"]
+    assert stopped["log"][0]["value"] > 400_000
+
+
+def test_live_system_calls_into_watched_pages_go_on_working(
+    program: Callable[..., Path], stallscope: Callable[..., Ran]
+) -> None:
+    ran = stallscope("watch", "buffer", "--source", "live", "--", program("overflow"))
+    assert "through a pipe 499500 10" in ran.stdout
+    assert "by a call" in ran.stdout  # read() wrote into it
+
+
+def test_live_bad_input(program: Callable[..., Path], stallscope: Callable[..., Ran]) -> None:
+    binary = program("overflow")
+    for words, why in (
+        (("tabel",), "has no variable tabel"),
+        (("total", "--if", "value ~ 3"), "not understood"),
+        (("heap:copy",), "cannot be watched at native speed"),
+        (("past:*", "total"), "is watched alone"),
+    ):
+        ran = stallscope("watch", *words, "--source", "live", "--", binary)
+        assert ran.status == 2
+        assert why in ran.stderr

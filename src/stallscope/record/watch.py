@@ -29,7 +29,7 @@ FOLDER = b"STALLSCOPE_WATCH"
 MAGIC = 0x3148435441575353
 HEADER = struct.Struct("<10Q")
 ENTRY = struct.Struct("<5Q4I12Q")
-WRITES, KERNEL = 2, 4
+BOTH, KERNEL = 3, 4
 MODES = ("", "breakpoints", "page protection", "pages behind blocks")
 GUARDS = 3
 RESTARTED = 125
@@ -190,7 +190,7 @@ def _read(folder: Path, targets: Sequence[str], status: int, stopped: bool) -> L
                 time,
                 targets[watch],
                 thread,
-                ("writes" if kind & WRITES else "reads") + (", by a call" if kind & KERNEL else ""),
+                _kind(kind),
                 f"{address:#x}",
                 value,
                 names.place(ip - (0 if mode == GUARDS else 1)),
@@ -202,6 +202,12 @@ def _read(folder: Path, targets: Sequence[str], status: int, stopped: bool) -> L
     kept = tuple(hit for hit in found if wanted.get(hit.watch, "") in hit.maker)
     left = hits - (len(found) - len(kept))
     return LiveLog(MODES[mode], max(ranges, 1), left, false_hits, stopped, status, kept)
+
+
+def _kind(bits: int) -> str:
+    """A breakpoint that watches both cannot tell which it was."""
+    words = {1: "reads", 2: "writes", 3: "reads or writes"}[bits & BOTH]
+    return f"{words}, by a call" if bits & KERNEL else words
 
 
 class _Names:
