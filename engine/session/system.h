@@ -25,7 +25,7 @@ struct SystemOptions {
   // Cycles on the bus: 8 bytes in four cycles, two of these for arbitration, address and snoop,
   // held until a transaction is over.
   std::uint32_t bus_line = 40, bus_word = 12, bus_address = 8;
-  std::uint32_t memory_line = 64;  // cycles of the memory's channel: a byte a cycle
+  std::uint32_t memory_line = 128;  // cycles of the memory's channel: half a byte a cycle
   std::uint32_t store_buffer = 8;
   bool sequential = false;        // a program begins when the one before it has ended
   std::uint64_t slice = 0;        // cycles after which another thread gets the core; 0: never

@@ -32,6 +32,7 @@ __all__ = [
     "loads",
     "loops",
     "misses",
+    "monitor_run",
     "objects",
     "offsets",
     "open",
@@ -94,6 +95,7 @@ if TYPE_CHECKING:
     from stallscope.recording import Recording
     from stallscope.recording import open_recording as open
     from stallscope.reusing import reuse
+    from stallscope.systems import monitor_run
     from stallscope.viewing import page_view, view
     from stallscope.views.plots import plot
     from stallscope.watching import watch
@@ -114,6 +116,7 @@ _HOMES = {
     "loads": ("stallscope.analyses.loads", "loads"),
     "loops": ("stallscope.looping", "loops"),
     "misses": ("stallscope.analyses.misses", "misses"),
+    "monitor_run": ("stallscope.systems", "monitor_run"),
     "objects": ("stallscope.analyses.objects", "objects"),
     "offsets": ("stallscope.analyses.offsets", "offsets"),
     "open": ("stallscope.recording", "open_recording"),

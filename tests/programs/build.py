@@ -73,6 +73,7 @@ PROGRAMS: dict[str, Program] = {
     "heapmap_cxx": Program("heapmap_cxx.cpp", ("-std=c++17",)),
     "locks": Program(libraries=("-pthread",)),
     "ten_loops": Program(flags=("-O1", "-fno-tree-vectorize")),
+    "followed": Program(flags=("-fno-tree-vectorize",)),
     "overflow": Program(flags=("-O1", "-fno-builtin")),
     "many_blocks": Program(flags=("-O0",)),
     "marks": Program(libraries=("-pthread",)),

@@ -12,7 +12,7 @@ import pytest
 from tests.conftest import Made, Ran, Recorder
 
 from stallscope import StallscopeError
-from stallscope.analyses.loops import Loop
+from stallscope.analyses.loops import Loop, Suggestion
 from stallscope.looping import loops
 
 
@@ -105,3 +105,21 @@ def test_the_verb_and_its_bad_inputs(
     assert (ran.status, "no loop of a function nowhere ran" in ran.stderr) == (2, True)
     with pytest.raises(StallscopeError, match="there is no recording"):
         loops(tmp_path / "none")
+
+
+def test_suggestions_followed_by_hand_do_what_they_predict(
+    program: Callable[..., Path], shared_record: Recorder
+) -> None:
+    made = shared_record(program("followed"), options=["--trace"])
+    found = {row.function: row for row in loops(made.path).rows if row.strides}
+
+    def predicted(function: str, optimisation: str) -> Suggestion:
+        return next(s for s in found[function].suggestions if s.optimisation == optimisation)
+
+    unrolling = predicted("add", "unrolling")
+    assert found["add_unrolled"].instructions == pytest.approx(unrolling.after, rel=0.02)
+    tiling = predicted("columns", "tiling")
+    assert found["columns_exchanged"].misses == pytest.approx(tiling.after, rel=0.05)
+    conversion = predicted("odd", "if-conversion")
+    assert found["odd_converted"].cycles <= 1.1 * conversion.after
+    assert found["odd_converted"].stalls.get("branch_mispredict", 0) < 100

@@ -148,11 +148,11 @@ def test_live_one_byte_past_a_block_is_caught_at_its_line(
 def test_live_few_words_by_breakpoints_and_many_by_pages(
     program: Callable[..., Path], stallscope: Callable[..., Ran]
 ) -> None:
-    if not _engine.touch_cost():
-        pytest.skip("this machine has no breakpoints to give")
     binary = program("overflow")
     few = live("total", binary, stallscope, "--writes")
-    assert (few["source"], few["hits"]) == ("live, by breakpoints", 1000)
+    # Where somebody else has the registers, pages are protected instead.
+    assert few["source"] in ("live, by breakpoints", "live, by page protection")
+    assert few["hits"] == 1000
     many = live("table[*].count", binary, stallscope)
     assert many["source"] == "live, by page protection"
     assert many["hits"] == 1001

@@ -55,6 +55,7 @@ EXPECTED: dict[str, tuple[int, str]] = {
     "dlopen": (0, "sum=4951\nsum=19901\nsum=44851"),
     "exec_chain": (0, "image 0\nimage 1\nimage 2"),
     "fault_address": (0, "exact=3 other=0 sum=80"),
+    "followed": (0, "1 1 1"),
     "fork_tree": (0, "processes=7"),
     "frames": (0, "sum=4 thread=1"),
     "heaplog_threads": (0, "threads=2000 blocks=40000"),

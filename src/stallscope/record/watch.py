@@ -109,7 +109,7 @@ def _lines(program: Path, text: str, number: int, kind: int) -> list[str]:
         return [f"past {number} {kind}"]
     if match := _ADDRESS.fullmatch(text):
         return [f"range {int(match[1], 0):x} {match[2] or 8} {number} {kind}"]
-    match = _NAME.fullmatch(text)
+    match = None if text.startswith("heap:") else _NAME.fullmatch(text)
     if match is None:
         raise StallscopeError(
             f"{text!r} cannot be watched at native speed",
