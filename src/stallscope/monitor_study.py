@@ -13,9 +13,9 @@ from stallscope.systems import System
 
 COMBINED = ("ring", "particles", "lu")  # unlike programs, one after the other
 ADAPTIVE, VERDICTS = "adaptive-coherence", "memory-bound"
-SLICE = 100_000  # cycles
+SLICE = 50_000  # cycles
 # Sized so that each takes as long alone.
-OCEAN, WATER = (514, 1), (160, 150)
+OCEAN, WATER = (514, 1), (320, 48)
 CALM = ("water", "lu")  # programs of which none is memory-bound
 
 
@@ -46,7 +46,6 @@ class Schedule:
     ocean_alone: int
     water_alone: int
     plain: int
-    plain_shuffled: int  # the two programs in turn first on the cores' queues
     memory_bound: int
     gain: float
     together_plain: int  # cycles that two or more memory-bound threads ran
@@ -99,7 +98,6 @@ def schedule(folder: Path) -> Schedule:
     both = System([ocean, water])
     plain = both.run([VERDICTS], slice=SLICE)
     kept = both.run([VERDICTS], slice=SLICE, memory_bound=True)
-    shuffled = both.run([VERDICTS], slice=SLICE, shuffled=True)
     calm = System([threaded.record(name, folder) for name in CALM])
     calm_plain = calm.run([VERDICTS], slice=SLICE).cycles
     calm_kept = calm.run([VERDICTS], slice=SLICE, memory_bound=True).cycles
@@ -107,7 +105,6 @@ def schedule(folder: Path) -> Schedule:
         ocean_alone=alone[0],
         water_alone=alone[1],
         plain=plain.cycles,
-        plain_shuffled=shuffled.cycles,
         memory_bound=kept.cycles,
         gain=1 - kept.cycles / plain.cycles,
         together_plain=plain.counts["together"],

@@ -272,6 +272,7 @@ def _pipelining(loop: Loop) -> Suggestion | None:
         return None
     if waiting < WORTH * loop.cycles:
         return None
+    interval = max(1, math.ceil((loop.cycles - waiting) / loop.iterations))
     return Suggestion(
         "software pipelining",
         f"one backward branch, {loop.sequential:.0%} of accesses sequential, "
@@ -280,7 +281,7 @@ def _pipelining(loop: Loop) -> Suggestion | None:
         loop.cycles,
         loop.cycles - waiting,
         '__attribute__((optimize("modulo-sched")))',
-        "#pragma clang loop pipeline(enable)",
+        f"#pragma clang loop pipeline_initiation_interval({interval})",
     )
 
 
