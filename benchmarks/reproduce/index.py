@@ -23,6 +23,7 @@ ORDER = (
     "paging",
     "counters",
     "stalls",
+    "ahead",
 )
 ABOUT = {
     "shares": "Tables 1 and 11",
@@ -38,6 +39,7 @@ ABOUT = {
     "paging": "Figures 4.2 and 4.8 to 4.13 of Azimi 2007",
     "counters": "Tables 2 and 4, Figure 6 of the study of sampled counters (ICS 2005)",
     "stalls": "Table 3 and section 6.3 of the same study",
+    "ahead": "Figures 6.4 to 6.6 and 6.8 of Raman 2006",
 }
 
 
@@ -53,6 +55,10 @@ def write(folder: Path, pages: dict[str, ModuleType]) -> None:
             them. So it is not the numbers that can agree but what follows from them: how far
             sampling can be trusted, what it costs and disturbs, which data is found to be at fault,
             and whether the cure works."""
+        ),
+        wrapped(
+            """Another, `ahead`, is about M. Raman, *Trace-Based Optimization
+            for Precomputation and Prefetching*, University of Toronto, 2006."""
         ),
         wrapped(
             """One page is about another work: R. Azimi, *System Software Utilization of Hardware

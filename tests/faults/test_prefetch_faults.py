@@ -41,7 +41,7 @@ def test_a_program_ends_as_it_does_by_itself(
     mode, *more = kind.split()
     native = run(program("ahead"), mode, 150, *more)
     assert "right=1" in native.stdout
-    ran, report = ahead(tmp_path, program("ahead"), mode, 1600, *more)
+    ran, report = ahead(tmp_path, program("ahead"), mode, 3000, *more)
     assert (ran.status, ran.out, ran.err) == (native.status, native.out, native.err)
     assert helped(report), report["rows"]
 
@@ -51,20 +51,20 @@ def test_both_deliveries_work_in_a_program_at_a_fixed_address(
 ) -> None:
     built = program("ahead", pie=False)
     for delivery, more in (("inline", ["gather"]), ("assist", [])):
-        ran, report = ahead(tmp_path, built, "plain", 1600, *more)
+        ran, report = ahead(tmp_path, built, "plain", 3000, *more)
         assert (ran.status, ran.stdout) == (0, "plain right=1\n")
         assert {row["delivery"] for row in helped(report)} == {delivery}
 
 
 def test_faults_of_a_slice_stay_its_own(program: Callable[..., Path], tmp_path: Path) -> None:
-    ran, report = ahead(tmp_path, program("ahead"), "garbage", 1600)
+    ran, report = ahead(tmp_path, program("ahead"), "garbage", 3000)
     assert ran.stdout == "garbage right=1\n"
     assert report["assist_faults"] > 0
 
 
 def test_a_small_stack_is_enough(program: Callable[..., Path], tmp_path: Path) -> None:
     """The assist thread has a stack of its own, of which a slice uses a few words."""
-    words = " ".join([str(STALLSCOPE), *ALWAYS, "--", str(program("ahead")), "plain", "1300"])
+    words = " ".join([str(STALLSCOPE), *ALWAYS, "--", str(program("ahead")), "plain", "1500"])
     ran = run("/bin/sh", "-c", f"ulimit -s 128; exec {words}")
     assert (ran.status, ran.stdout) == (0, "plain right=1\n")
 

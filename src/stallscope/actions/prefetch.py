@@ -73,6 +73,7 @@ class _Run:
     region: Region
     started: float
     always: bool = False  # sites are kept whether they pay or not
+    control: bool = False  # sites bring nothing
     status: int | None = None
     cpu_seconds: float | None = None  # of the program alone
     samples: int = 0
@@ -131,11 +132,15 @@ def prefetch_run(
     slack: int | None = None,
     deliveries: Sequence[str] = (),
     always: bool = False,
+    control: bool = False,
 ) -> PrefetchReport:
     """Runs `command` to its end. Its outputs and its status are its own. `deliveries` limits how
-    lines are brought: inline, assist. `always` keeps what is tried, whether it pays or not."""
+    lines are brought: inline, assist. `always` keeps what is tried, whether it pays or not. With
+    `control` the same code runs but for its prefetches: what it costs is all that is measured."""
     with launched(command) as started:
-        return accompany(started, slack=slack, deliveries=deliveries, always=always)
+        return accompany(
+            started, slack=slack, deliveries=deliveries, always=always, control=control
+        )
 
 
 def accompany(
@@ -144,10 +149,11 @@ def accompany(
     slack: int | None = None,
     deliveries: Sequence[str] = (),
     always: bool = False,
+    control: bool = False,
 ) -> PrefetchReport:
     """Stays with a program that was started with the runtime, to its end."""
     region = Region(started.file)
-    run = _Run(started.pid, region, started.moment, always)
+    run = _Run(started.pid, region, started.moment, always, control)
     try:
         if started.is_static:
             run.rows[0] = _alone(0, "", None, "", "a static program loads no runtime")
@@ -225,7 +231,7 @@ def _help(
 ) -> None:
     """Tries what there is for a load, and keeps what pays best."""
     where = (load, place["function"], place["line"])
-    kind, ways, reason = candidates(run.pid, run.region, load, slack)
+    kind, ways, reason = candidates(run.pid, run.region, load, slack, not run.control)
     ways = [way for way in ways if way.delivery in deliveries]
     run.rows[load] = _alone(*where, kind, reason or "no delivery is left")
     best: SiteReport | None = None
@@ -258,7 +264,7 @@ def _try(run: _Run, way: Candidate, where: tuple[int, str, int | None], kind: st
         )
 
     way.install()
-    if not run.patch([(way.site.address, way.site.original, way.site.patch)])[0]:
+    if not _installed(run, way):
         return row("left alone", "its code is not what was read", None)
     if run.always:
         way.set(way.settings[0])
@@ -297,9 +303,35 @@ def _tuned(run: _Run, way: Candidate) -> Gain | None:
     return measure(way.switch, way.progress, run.watched, SURE)
 
 
+def _installed(run: _Run, way: Candidate) -> bool:
+    """Patches a site. With a meter beside it, off means that nothing of it is left in the loop."""
+    site, meter = way.site, way.meter
+    rows = [(site.address, site.original, site.patch)]
+    if meter is not None:
+        rows.append((meter.address, meter.original, meter.patch))
+    done = run.patch(rows)
+    if not all(done):
+        run.patch([(row[0], row[2], row[1]) for row, one in zip(rows, done, strict=True) if one])
+        return False
+    if meter is not None:
+        state = [True]
+
+        def switch(on: bool) -> None:
+            if on != state[0]:
+                before, after = (site.original, site.patch) if on else (site.patch, site.original)
+                run.patch([(site.address, before, after)])
+                state[0] = on
+
+        way.switch = switch
+    return True
+
+
 def _undo(run: _Run, way: Candidate) -> None:
     way.switch(False)
-    run.patch([(way.site.address, way.site.patch, way.site.original)])
+    if way.meter is None:
+        run.patch([(way.site.address, way.site.patch, way.site.original)])
+    else:
+        run.patch([(way.meter.address, way.meter.patch, way.meter.original)])
 
 
 def _check_kept(run: _Run) -> None:

@@ -5,10 +5,12 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import struct
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from stallscope.actions.region import Region
@@ -18,15 +20,16 @@ from stallscope.slicing.inline import Inline, inline
 from stallscope.slicing.kinds import kind_of
 from stallscope.slicing.site import (
     COUNT,
-    MODE,
+    JUMP,
     SHIFTS,
     SITE_BYTES,
     Site,
     handover_site,
     inline_site,
+    meter_site,
 )
 from stallscope.slicing.slice import cut
-from stallscope.slicing.step import Step
+from stallscope.slicing.step import Step, decode
 from stallscope.slicing.trace import Code, Declined, Trace, connect
 
 DISTANCES = (4, 16, 48)
@@ -46,6 +49,7 @@ class Candidate:
     set: Callable[[Any], None]
     switch: Callable[[bool], None]
     progress: Callable[[], int]
+    meter: Site | None = None  # counts beside the site, which can then be taken out altogether
     distance: int = 0
     slack: int = 0
     looked_at: float = field(default_factory=time.monotonic)
@@ -67,6 +71,18 @@ class Memory:
     def close(self) -> None:
         os.close(self._file)
 
+    def blocks_faults(self) -> bool:
+        """Whether a thread blocks the signal of a fault: then nobody could catch one."""
+        try:
+            for task in Path(f"/proc/{self._pid}/task").iterdir():
+                lines = (task / "status").read_text().splitlines()
+                masks = [line for line in lines if line.startswith("SigBlk")]
+                if masks and int(masks[0].split()[1], 16) >> (signal.SIGSEGV - 1) & 1:
+                    return True
+        except OSError:
+            return True
+        return False
+
     def text_around(self, address: int) -> tuple[int, bytes]:
         """The executable mapping that an address lies in."""
         with open(f"/proc/{self._pid}/maps") as maps:  # noqa: PTH123
@@ -78,7 +94,7 @@ class Memory:
 
 
 def candidates(
-    pid: int, region: Region, load: int, slack: int | None
+    pid: int, region: Region, load: int, slack: int | None, prefetch: bool = True
 ) -> tuple[str, list[Candidate], str]:
     """The load's class, what can be tried for it, best guess first, and why nothing can."""
     try:
@@ -86,13 +102,13 @@ def candidates(
     except OSError:
         return "irregular", [], "the program's code cannot be read"
     try:
-        return _candidates(memory, region, load, slack)
+        return _candidates(memory, region, load, slack, prefetch)
     finally:
         memory.close()
 
 
 def _candidates(
-    memory: Memory, region: Region, load: int, slack: int | None
+    memory: Memory, region: Region, load: int, slack: int | None, prefetch: bool
 ) -> tuple[str, list[Candidate], str]:
     view = region.near(load)
     steps = steps_from(memory.read, load)
@@ -111,7 +127,8 @@ def _candidates(
             reasons.append(ahead.reason)
             continue
         more = inline(trace.graph, loop, [at for at in every if at in loop.steps])
-        made = _inline(region, view, load, more if isinstance(more, Inline) else ahead)
+        chosen = more if isinstance(more, Inline) else ahead
+        made = _inline(memory, region, view, load, chosen, prefetch)
         if isinstance(made, Declined):
             reasons.append(made.reason)
         else:
@@ -120,7 +137,7 @@ def _candidates(
     if kind in ("chase", "walk"):
         # Where the function's caller cannot be sliced, the function alone may do.
         for tried in (_with_caller(memory, steps, trace), trace):
-            made = _assist(region, view, load, tried, slack)
+            made = _assist(region, view, load, tried, slack, prefetch)
             if not isinstance(made, Declined):
                 found.append(made)
                 break
@@ -128,17 +145,23 @@ def _candidates(
     return kind, found, "" if found else "; ".join(dict.fromkeys(reasons))
 
 
-def _inline(region: Region, view: int, load: int, ahead: Inline) -> Candidate | Declined:
+def _inline(
+    memory: Memory, region: Region, view: int, load: int, ahead: Inline, prefetch: bool
+) -> Candidate | Declined:
     offset, words = region.room(CODE_BYTES), region.room(SITE_BYTES)
-    site = inline_site(ahead, view + offset, view + words)
+    site = inline_site(ahead, view + offset, view + words, prefetch, memory.blocks_faults())
     if isinstance(site, Declined):
         return site
     if len(site.code) > CODE_BYTES or SHIFTS + 8 * len(ahead.stepping) > SITE_BYTES:
         return Declined("its code is too long")
-    mode, count = region.word(words + MODE), region.word(words + COUNT)
+    meter = _meter(memory, region, view, ahead)
+    if isinstance(meter, Declined):
+        return meter
+    count = region.word(meter[1] + COUNT)
 
     def install() -> None:
         region.write(offset, site.code)
+        region.write(meter[2], meter[0].code)
         if site.net is not None:
             region.add_net(site.net)
 
@@ -147,17 +170,51 @@ def _inline(region: Region, view: int, load: int, ahead: Inline) -> Candidate | 
         for number, one in enumerate(ahead.stepping):
             region.word(words + SHIFTS + 8 * number).value = distance * one.amount
 
-    def switch(on: bool) -> None:
-        mode.value = int(on)
-
     candidate = Candidate(
-        load, "inline", site, DISTANCES, install, set_distance, switch, lambda: count.value
-    )
+        load, "inline", site, DISTANCES, install, set_distance, lambda on: None,
+        lambda: count.value, meter[0],
+    )  # fmt: skip
     return candidate
 
 
+def _meter(
+    memory: Memory, region: Region, view: int, ahead: Inline
+) -> tuple[Site, int, int] | Declined:
+    """A place where the loop is left: what happens there says how fast the loop is with nothing
+    changed in it. The site, the offsets of its words and of its code."""
+    steps = ahead.graph.steps
+    ends = sorted(
+        {
+            end
+            for at in ahead.loop.steps
+            for end in ahead.graph.after[at]
+            if end in steps and end not in ahead.loop.steps
+        }
+    )
+    for end in ends:
+        words, offset = region.room(SITE_BYTES), region.room(512)
+        made = meter_site(_padded(memory, steps, end), end, view + offset, view + words)
+        apart = abs(end - ahead.head) >= 16
+        if not isinstance(made, Declined) and apart and len(made.code) <= 512:
+            return made, words, offset
+    return Declined("where its loop is left nothing can be counted")
+
+
+def _padded(memory: Memory, steps: dict[int, Step], end: int) -> dict[int, Step]:
+    """With what lies behind a return that is near: nothing, most often."""
+    found = dict(steps)
+    at = end
+    while at < end + JUMP:
+        step = found.get(at) or decode(memory.read(at, 15), at)
+        if step is None:
+            break
+        found[at] = step
+        at = step.next
+    return found
+
+
 def _assist(
-    region: Region, view: int, load: int, trace: Trace, slack: int | None
+    region: Region, view: int, load: int, trace: Trace, slack: int | None, prefetch: bool
 ) -> Candidate | Declined:
     slice_ = cut(trace)
     if isinstance(slice_, Declined):
@@ -166,7 +223,7 @@ def _assist(
         return Declined("there is no second processor for an assist thread")
     head = trace.inner.head
     offset, data = region.room(CODE_BYTES), region.room(DATA_BYTES)
-    made = emit(slice_, view + offset, view + data, entry=head)
+    made = emit(slice_, view + offset, view + data, prefetch, head)
     if isinstance(made, Declined):
         return made
     number = region.take_slot()

@@ -88,6 +88,7 @@ def predict_command(
     help="Only this way to bring lines [both].",
 )
 @click.option("--always", is_flag=True, help="Keep what is tried, whether it pays or not.")
+@click.option("--control", is_flag=True, help="The same code without its prefetches: its cost.")
 @click.argument("command", nargs=-1, required=True)
 def run_command(
     output: Path | None,
@@ -95,6 +96,7 @@ def run_command(
     slack: int | None,
     delivery: tuple[str, ...],
     always: bool,
+    control: bool,
     command: tuple[str, ...],
 ) -> None:
     """Run PROGRAM, and run ahead of its misses as long as that pays.
@@ -113,7 +115,9 @@ def run_command(
     with launched(command) as started:
         from stallscope.actions.prefetch import accompany
 
-        report = accompany(started, slack=slack, deliveries=delivery, always=always)
+        report = accompany(
+            started, slack=slack, deliveries=delivery, always=always, control=control
+        )
     if output is not None:
         from stallscope.views.document import json_text
 

@@ -15,6 +15,7 @@ from iced_x86 import (
     FlowControl,
     Instruction,
     MemoryOperand,
+    Mnemonic,
     Register,
 )
 
@@ -26,8 +27,8 @@ from stallscope.slicing.trace import Declined
 
 JUMP = 5  # bytes of a jump to anywhere near
 _ROOM = 0x100  # below the stack pointer: the red zone, and what is saved
-# Words of an inline site.
-MODE, COUNT, SHIFTS = 0, 8, 16
+# Words of a site: what is counted, and by how much registers are set forward.
+COUNT, SHIFTS = 8, 16
 SITE_BYTES = 128
 # Words of a slot (runtime/ahead/layout.h, struct ahead_slot).
 SLOT_WANT, SLOT_HANDED, SLOT_RUNS, SLOT_AT_HAND, SLOT_HAND = 4, 8, 32, 40, 80
@@ -42,8 +43,12 @@ class Site:
     net: tuple[int, int, int] | None  # begin, end and landing of code in which a fault is caught
 
 
-def displaced(steps: Mapping[int, Step], address: int) -> list[Step] | Declined:
-    """The instructions that a jump at an address would overwrite."""
+_LAST = (FlowControl.RETURN, FlowControl.CONDITIONAL_BRANCH)
+
+
+def displaced(steps: Mapping[int, Step], address: int, ends: bool = False) -> list[Step] | Declined:
+    """The instructions that a jump at an address would overwrite. The last of them may be a return
+    or a branch when the code that they are moved to `ends` with them."""
     found: list[Step] = []
     length = 0
     targets = {step.target for step in steps.values() if step.target is not None}
@@ -53,11 +58,19 @@ def displaced(steps: Mapping[int, Step], address: int) -> list[Step] | Declined:
             return Declined("what follows its loop's head is not known")
         if length and step.address in targets:
             return Declined("a jump leads into the bytes that would be overwritten")
-        if step.flow != FlowControl.NEXT or is_call(step):
+        last = ends and step.flow in _LAST and length + step.instruction.len >= JUMP
+        last = last or (ends and step.flow == FlowControl.RETURN)
+        if found and found[-1].flow == FlowControl.RETURN and not _pads(step):
+            return Declined("what follows a return is used")
+        if (step.flow != FlowControl.NEXT and not last) or is_call(step):
             return Declined(f"{step.instruction} cannot be moved elsewhere")
         found.append(step)
         length += step.instruction.len
     return found
+
+
+def _pads(step: Step) -> bool:
+    return bool(step.instruction.mnemonic in (Mnemonic.NOP, Mnemonic.INT3))
 
 
 def live(steps: Mapping[int, Step], address: int, register: int) -> bool:
@@ -94,6 +107,9 @@ class _Frame:
         self.depth = _ROOM + (8 if self.flags else 0)
 
     def open(self, registers: list[int]) -> None:
+        if not registers and not self.flags:
+            self.depth = 0
+            return
         room = MemoryOperand(Register.RSP, displ=-_ROOM, displ_size=8)
         self.out.add(Instruction.create_reg_mem(Code.LEA_R64_M, Register.RSP, room))
         if self.flags:
@@ -104,6 +120,8 @@ class _Frame:
             self.out.add(Instruction.create_mem_reg(Code.MOV_RM64_R64, place, register))
 
     def close(self) -> None:
+        if not self.depth:
+            return
         for number, register in enumerate(self.saved):
             place = MemoryOperand(Register.RSP, displ=8 + 8 * number, displ_size=8)
             self.out.add(Instruction.create_reg_mem(Code.MOV_R64_RM64, register, place))
@@ -116,7 +134,10 @@ class _Frame:
 def _finish(out: Assembler, moved: list[Step], address: int, code: int) -> tuple[bytes, bytes]:
     """The displaced instructions and the way back; the code, and the jump to it."""
     for step in moved:
-        out.add(step.instruction)
+        copy = step.instruction.copy()
+        if step.flow == FlowControl.CONDITIONAL_BRANCH:
+            copy.as_near_branch()
+        out.add(copy)
     back = address + sum(step.instruction.len for step in moved)
     out.add(Instruction.create_branch(Code.JMP_REL32_64, back))
     body = out.assemble()
@@ -136,8 +157,12 @@ def _original(moved: list[Step], length: int) -> bytes:
     return found[:length]
 
 
-def inline_site(ahead: Inline, code: int, words: int) -> Site | Declined:
-    """`code` is where it will lie, `words` the address of its words."""
+def inline_site(
+    ahead: Inline, code: int, words: int, prefetch: bool = True, guard: bool = True
+) -> Site | Declined:
+    """`code` is where it will lie, `words` the address of its words. With `guard` it reads only
+    within the page that the program is about to read anyway. Without prefetches it is the
+    control that costs the same and brings nothing."""
     steps = ahead.graph.steps
     moved = displaced(steps, ahead.head)
     if isinstance(moved, Declined):
@@ -149,10 +174,10 @@ def inline_site(ahead: Inline, code: int, words: int) -> Site | Declined:
         for one in GENERAL
         if one != Register.RSP and all(one not in _touched(steps[at_]) for at_ in _parts(ahead))
     ]
+    spare.sort(key=lambda one: live(steps, ahead.head, one))  # dead ones need not be saved
     by_register = any(one.by != Register.NONE for one in ahead.stepping)
-    guarded = ahead.leading in ahead.steps and len(spare) >= 2
-    changed = {one.register for one in ahead.stepping}
-    changed |= {
+    guarded = guard and ahead.leading in ahead.steps and len(spare) >= 2
+    changed = {
         one for at_ in ahead.steps for one in steps[at_].writes if one not in (FLAGS, Register.RSP)
     }
     if guarded:
@@ -165,7 +190,7 @@ def inline_site(ahead: Inline, code: int, words: int) -> Site | Declined:
     if len(saved) > 12:
         return Declined("too many registers change")
     try:
-        return _inline(ahead, out, frame, saved, spare, guarded, words, moved)
+        return _inline(ahead, out, frame, saved, spare, guarded, words, moved, prefetch)
     except CannotEncode as error:
         return Declined(f"it cannot be written elsewhere: {error}")
 
@@ -187,12 +212,10 @@ def _inline(
     guarded: bool,
     words: int,
     moved: list[Step],
+    prefetch: bool,
 ) -> Site:
     frame.open(saved)
     skip, begin, end = out.label(), out.label(), out.label()
-    out.add(Instruction.create_mem_i32(Code.ADD_RM64_IMM8, at(words + COUNT), 1))
-    out.add(Instruction.create_mem_i32(Code.CMP_RM32_IMM8, at(words + MODE), 0))
-    out.jump(skip, Code.JE_REL32_64)
     leading = ahead.step(ahead.leading)
     if guarded:
         out.add(_lea(spare[0], leading, frame.depth))
@@ -212,16 +235,30 @@ def _inline(
             _guard(out, step, spare, frame.depth, skip)
         if place in ahead.loads:
             wanted = operand_of(step.instruction, _lower(step, frame.depth))
-            out.add(Instruction.create_mem(Code.PREFETCHT0_M8, wanted))
+            code = Code.PREFETCHT0_M8 if prefetch else Code.NOP_RM32  # both only take the address
+            out.add(Instruction.create_mem(code, wanted))
         if place in ahead.steps:
             out.add(_lowered(step, frame.depth))
     out.mark(end)
     out.mark(skip)
+    for number, one in enumerate(ahead.stepping):  # what no step changed goes back the way it came
+        if one.register in saved:
+            continue
+        if one.by == Register.NONE:
+            shift = at(words + SHIFTS + 8 * number)
+            out.add(Instruction.create_reg_mem(Code.SUB_R64_RM64, one.register, shift))
+        else:
+            free = spare[1] if guarded else spare[0]
+            out.add(
+                Instruction.create_reg_mem(Code.MOV_R64_RM64, free, at(words + SHIFTS + 8 * number))
+            )
+            out.add(Instruction.create_reg_reg(Code.IMUL_R64_RM64, free, one.by))
+            out.add(Instruction.create_reg_reg(Code.SUB_R64_RM64, one.register, free))
     frame.close()
-    code, patch = _finish(out, moved, ahead.head, out.base)
+    body, patch = _finish(out, moved, ahead.head, out.base)
     places = out.places
     net = (places[begin], places[end], places[skip])
-    return Site(ahead.head, _original(moved, len(patch)), patch, code, net)
+    return Site(ahead.head, _original(moved, len(patch)), patch, body, net)
 
 
 def _in_turn(ahead: Inline) -> list[int]:
@@ -270,6 +307,23 @@ def _lowered(step: Step, depth: int) -> Instruction:
     copy.memory_displacement = (copy.memory_displacement + depth) % (1 << 64)
     copy.memory_displ_size = 8
     return copy
+
+
+def meter_site(steps: Mapping[int, Step], address: int, code: int, words: int) -> Site | Declined:
+    """Only counts how often control comes here."""
+    moved = displaced(steps, address, ends=True)
+    if isinstance(moved, Declined):
+        return moved
+    out = Assembler(code)
+    frame = _Frame(out, steps, address)
+    frame.open([])
+    out.add(Instruction.create_mem_i32(Code.ADD_RM64_IMM8, at(words + COUNT), 1))
+    frame.close()
+    try:
+        body, patch = _finish(out, moved, address, code)
+    except CannotEncode as error:
+        return Declined(f"it cannot be written elsewhere: {error}")
+    return Site(address, _original(moved, len(patch)), patch, body, None)
 
 
 def handover_site(steps: Mapping[int, Step], address: int, code: int, slot: int) -> Site | Declined:
