@@ -144,7 +144,7 @@ void Monitor::start(Task task) {
 }
 
 std::uint32_t Monitor::next_word() const {
-  if (pc_ % kInstructionBytes != 0 || pc_ + kInstructionBytes > scratch_.size()) return 0;
+  if (pc_ % kInstructionBytes != 0 || pc_ > scratch_.size() - kInstructionBytes) return 0;
   std::uint32_t word;
   std::memcpy(&word, scratch_.data() + pc_, sizeof word);
   return word;
@@ -196,7 +196,7 @@ const std::uint64_t* Monitor::detector_word(std::uint64_t address) const {
 
 bool Monitor::load(std::uint64_t address, std::uint64_t& value) const {
   if (address % kWord != 0) return false;
-  if (address + kWord <= scratch_.size()) {
+  if (address <= scratch_.size() - kWord) {
     std::memcpy(&value, scratch_.data() + address, sizeof value);
     return true;
   }
@@ -211,7 +211,7 @@ bool Monitor::load(std::uint64_t address, std::uint64_t& value) const {
 
 bool Monitor::store(std::uint64_t address, std::uint64_t value) {
   if (address % kWord != 0) return false;
-  if (address + kWord <= scratch_.size()) {
+  if (address <= scratch_.size() - kWord) {
     std::memcpy(scratch_.data() + address, &value, sizeof value);
     return true;
   }
