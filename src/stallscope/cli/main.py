@@ -43,7 +43,8 @@ QUESTIONS: dict[str, dict[str, str]] = {
         "query": "ask the tables in SQL",
     },
     "How much memory it needs": {
-        "pages": "misses at every size of memory; also: replacement, allocate, prefetch, overhead",
+        "pages": "misses at every size of memory; also: epochs, replacement, allocate, prefetch, "
+        "overhead",
     },
     "What the processor waits for": {
         "stalls": "cycles per instruction by what the processor waited for, over time",
