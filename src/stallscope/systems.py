@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -175,6 +176,22 @@ class System:
             ),
             faults=tuple(faults),
         )
+
+
+def recorded(program: Sequence[str], machine: str = MACHINE) -> System:
+    """A program that is run and recorded for this alone; nothing of the recording stays."""
+    from stallscope.record import record
+
+    with tempfile.TemporaryDirectory(prefix="stallscope-monitor-") as folder:
+        made = record(
+            program,
+            output=Path(folder) / "program.stallscope",
+            machine="none",
+            trace=True,
+            turn=200,
+            children=False,
+        )
+        return System([made.recording], machine)
 
 
 def monitor_run(

@@ -148,3 +148,13 @@ def test_the_verb_and_its_document(folder: Path) -> None:
     shown = CliRunner().invoke(command, words, catch_exceptions=False).output
     assert "adaptive-coherence" in shown
     assert monitor_run(monitors.load("idle"), path).cycles > 0
+
+
+def test_a_program_is_run_for_a_monitor(folder: Path) -> None:
+    from stallscope.systems import recorded
+
+    program = threaded.build("producer", folder)
+    system = recorded([str(program), "10", "8"])
+    assert system.run(["idle"]).cycles == system.run().cycles
+    with pytest.raises(StallscopeError):
+        recorded([str(folder / "nothing")])

@@ -152,18 +152,16 @@ def run(
 
     program = context.meta.get("program")
     chosen: list[Any] = list(recordings)
-    if program is not None:
-        if chosen or not program:
-            raise StallscopeError(
-                "either recordings or a program", now="stallscope monitor run MONITOR -- PROGRAM"
-            )
-        from stallscope.record import record
-
-        made = record(program, machine="none", trace=True, turn=200, children=False, force=True)
-        chosen = [made.recording]
+    if program is not None and (chosen or not program):
+        raise StallscopeError(
+            "either recordings or a program", now="stallscope monitor run MONITOR -- PROGRAM"
+        )
     if memory_bound and not slice_:
         raise StallscopeError("--memory-bound is a way of giving slices", now="--slice 50000")
-    system = systems.System(chosen or [systems.newest()], machine)
+    if program is not None:
+        system = systems.recorded(program, machine)
+    else:
+        system = systems.System(chosen or [systems.newest()], machine)
     how = {"slice": slice_, "memory_bound": memory_bound} if slice_ else {"sequential": True}
     result = system.run([monitor, *others], **how, **options)
     show("monitor-run", result, show_run, as_json, as_csv, limit)
