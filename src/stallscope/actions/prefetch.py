@@ -12,7 +12,7 @@ import contextlib
 import os
 import signal
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -31,6 +31,8 @@ LONGEST_WINDOW = 3.0  # between looks, at most
 LEAST_SAMPLES = 12  # of a window, that make a load delinquent
 LEAST_SHARE = 0.08  # of a window's samples
 MARGIN = 1.02  # that the lower bound of the gain must exceed
+UNMETERED = 1.06  # the same, where what is measured against is a loop with a counter in it
+LEAST_LEFT = 100  # times a second that a loop must be left, for that to be a measure
 QUICK, SURE = 6, 24  # pairs of intervals: to choose by, and to decide by
 WATCHED = 2.0  # seconds between looks at what was kept
 STARTING = 2.0  # seconds that the runtime has to appear
@@ -273,7 +275,7 @@ def _try(run: _Run, way: Candidate, where: tuple[int, str, int | None], kind: st
     if gain is None:
         _undo(run, way)
         return row("rolled back", "the program does something else now", None)
-    if gain.low < MARGIN:
+    if gain.low < (MARGIN if way.meter is not None else UNMETERED):
         _undo(run, way)
         return row("rolled back", "it does not pay", gain)
     return _keep(run, way, row("kept", "", gain))
@@ -313,17 +315,38 @@ def _installed(run: _Run, way: Candidate) -> bool:
     if not all(done):
         run.patch([(row[0], row[2], row[1]) for row, one in zip(rows, done, strict=True) if one])
         return False
-    if meter is not None:
-        state = [True]
-
-        def switch(on: bool) -> None:
-            if on != state[0]:
-                before, after = (site.original, site.patch) if on else (site.patch, site.original)
-                run.patch([(site.address, before, after)])
-                state[0] = on
-
-        way.switch = switch
+    if meter is None:
+        return True
+    if way.metered is not None:
+        if not _often(run, way.metered):
+            run.patch([(meter.address, meter.patch, meter.original)])
+            way.meter = None
+            return True
+        way.progress = way.metered
+    way.switch = _switch(run, way)
     return True
+
+
+def _often(run: _Run, metered: Callable[[], int]) -> bool:
+    """Whether a loop is left often enough to measure by that."""
+    used = processor_time(run.pid)
+    start, left = used(), metered()
+    run.sleep(0.05)
+    return metered() - left >= LEAST_LEFT * (used() - start) > 0
+
+
+def _switch(run: _Run, way: Candidate) -> Callable[[bool], None]:
+    """Puts the site in and takes it out."""
+    site, inner, state = way.site, way.switch, [True]
+
+    def switch(on: bool) -> None:
+        if on != state[0]:
+            before, after = (site.original, site.patch) if on else (site.patch, site.original)
+            run.patch([(site.address, before, after)])
+            state[0] = on
+        inner(on)
+
+    return switch
 
 
 def _undo(run: _Run, way: Candidate) -> None:

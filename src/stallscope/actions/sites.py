@@ -15,6 +15,7 @@ from typing import Any
 
 from stallscope.actions.region import Region
 from stallscope.slicing.emit import DATA_BYTES, emit
+from stallscope.slicing.graph import Graph, Loop
 from stallscope.slicing.image import steps_from
 from stallscope.slicing.inline import Inline, inline
 from stallscope.slicing.kinds import kind_of
@@ -50,6 +51,7 @@ class Candidate:
     switch: Callable[[bool], None]
     progress: Callable[[], int]
     meter: Site | None = None  # counts beside the site, which can then be taken out altogether
+    metered: Callable[[], int] | None = None  # what the meter counted; else progress does
     distance: int = 0
     slack: int = 0
     looked_at: float = field(default_factory=time.monotonic)
@@ -137,7 +139,7 @@ def _candidates(
     if kind in ("chase", "walk"):
         # Where the function's caller cannot be sliced, the function alone may do.
         for tried in (_with_caller(memory, steps, trace), trace):
-            made = _assist(region, view, load, tried, slack, prefetch)
+            made = _assist(memory, region, view, load, tried, slack, prefetch)
             if not isinstance(made, Declined):
                 found.append(made)
                 break
@@ -154,7 +156,7 @@ def _inline(
         return site
     if len(site.code) > CODE_BYTES or SHIFTS + 8 * len(ahead.stepping) > SITE_BYTES:
         return Declined("its code is too long")
-    meter = _meter(memory, region, view, ahead)
+    meter = _meter(memory, region, view, ahead.graph, ahead.loop)
     if isinstance(meter, Declined):
         return meter
     count = region.word(meter[1] + COUNT)
@@ -178,23 +180,23 @@ def _inline(
 
 
 def _meter(
-    memory: Memory, region: Region, view: int, ahead: Inline
+    memory: Memory, region: Region, view: int, graph: Graph, loop: Loop
 ) -> tuple[Site, int, int] | Declined:
     """A place where the loop is left: what happens there says how fast the loop is with nothing
     changed in it. The site, the offsets of its words and of its code."""
-    steps = ahead.graph.steps
+    steps = graph.steps
     ends = sorted(
         {
             end
-            for at in ahead.loop.steps
-            for end in ahead.graph.after[at]
-            if end in steps and end not in ahead.loop.steps
+            for at in loop.steps
+            for end in graph.after[at]
+            if end in steps and end not in loop.steps
         }
     )
     for end in ends:
         words, offset = region.room(SITE_BYTES), region.room(512)
         made = meter_site(_padded(memory, steps, end), end, view + offset, view + words)
-        apart = abs(end - ahead.head) >= 16
+        apart = abs(end - loop.head) >= 16
         if not isinstance(made, Declined) and apart and len(made.code) <= 512:
             return made, words, offset
     return Declined("where its loop is left nothing can be counted")
@@ -214,7 +216,13 @@ def _padded(memory: Memory, steps: dict[int, Step], end: int) -> dict[int, Step]
 
 
 def _assist(
-    region: Region, view: int, load: int, trace: Trace, slack: int | None, prefetch: bool
+    memory: Memory,
+    region: Region,
+    view: int,
+    load: int,
+    trace: Trace,
+    slack: int | None,
+    prefetch: bool,
 ) -> Candidate | Declined:
     slice_ = cut(trace)
     if isinstance(slice_, Declined):
@@ -235,9 +243,12 @@ def _assist(
     if isinstance(site, Declined):
         return site
     slot = region.header.slots[number]
+    meter = _meter(memory, region, view, trace.graph, trace.inner)
 
     def install() -> None:
         region.write(offset, made.code)
+        if not isinstance(meter, Declined):
+            region.write(meter[2], meter[0].code)
         region.write(patch, site.code)
         slot.enter, slot.start, slot.leave = view + offset, made.start, made.leave
         slot.data = view + data
@@ -259,6 +270,10 @@ def _assist(
     candidate = Candidate(
         load, "assist", site, paces, install, set_pace, switch, lambda: int(slot.runs)
     )
+    if not isinstance(meter, Declined):
+        candidate.meter = meter[0]
+        left = region.word(meter[1] + COUNT)
+        candidate.metered = lambda: left.value
     return candidate
 
 
