@@ -30,9 +30,9 @@ GROUPS = {8: 2, 16: 2, 64: 4}
 # The third argument of each workload, by the number of threads.
 WORK = {
     "scoreboards": {8: 1500, 16: 900, 64: 400},
-    "warehouses": {8: 4000, 16: 3000, 64: 1200},
+    "warehouses": {8: 6000, 16: 6000, 64: 2500},
     "auction": {8: 8000, 16: 5000, 64: 2000},
-    "chat": {8: 1500, 16: 700, 64: 120},
+    "chat": {8: 2500, 16: 1000, 64: 200},
 }
 
 

@@ -230,7 +230,7 @@ class Detection:
             "stable": self.verdict.stable,
             "rounds": self.verdict.rounds,
             "overhead": self.overhead,
-            "global_lines": len(found.global_entries),
+            "global_lines": len(found.global_lines),
             "hierarchical": self.hierarchical(),
             "thread_rows": rows,
         }

@@ -106,11 +106,7 @@ def thread_rows(
             remote_misses=remote.get(thread, 0),
             chip=chip_of.get(thread, 0),
             processor=placed.get(thread, 0),
-            map={
-                at: n
-                for at, n in enumerate(maps.counts.get(thread, []))
-                if n and at not in found.global_entries
-            },
+            map=maps.columns(thread, found.global_lines),
         )
         for thread in ordered
     ]

@@ -11,8 +11,8 @@ above a threshold that follows from how many samples they have.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field
 
 ENTRIES = 256
 MOST = 255  # of a counter
@@ -36,10 +36,13 @@ class Filter:
         self._salt = salt
         self.lines: list[int | None] = [None] * ENTRIES
 
+    def place(self, address: int) -> int:
+        number = (address >> self._bits) + self._salt * 0x9E37
+        return (number * 0x9E3779B97F4A7C15 >> 40) % ENTRIES
+
     def entry(self, address: int) -> int | None:
         """The counter of a line, or None when another line has it."""
-        number = (address >> self._bits) + self._salt * 0x9E37
-        at = (number * 0x9E3779B97F4A7C15 >> 40) % ENTRIES
+        at = self.place(address)
         if self.lines[at] is None:
             self.lines[at] = address
         return at if self.lines[at] == address else None
@@ -47,29 +50,48 @@ class Filter:
 
 @dataclass
 class Maps:
-    """The shMaps of some threads, as they fill."""
+    """The shMaps of some threads, as they fill. When a filter leaves threads undecided, another one
+    is filled; what was counted so far is kept by line."""
 
     filter: Filter
     counts: dict[int, list[int]] = field(default_factory=dict)  # by thread
+    kept: dict[int, dict[int, int]] = field(default_factory=dict)  # by thread and line, of before
     samples: int = 0
-    passed: int = 0  # the filter
+    rounds: int = 1
 
     def add(self, thread: int, address: int) -> None:
         self.samples += 1
         entry = self.filter.entry(address)
         if entry is None:
             return
-        self.passed += 1
         counters = self.counts.setdefault(thread, [0] * ENTRIES)
         if counters[entry] < MOST:
             counters[entry] += 1
 
-    def sparse(self) -> dict[int, dict[int, int]]:
-        """Without counts that may be chance."""
-        return {
-            thread: {at: n for at, n in enumerate(counters) if n >= LEAST}
-            for thread, counters in self.counts.items()
-        }
+    def begin_round(self, filter: Filter) -> None:
+        self.kept = {thread: self._lines(thread) for thread in self.counts.keys() | self.kept}
+        self.counts, self.filter = {}, filter
+        self.rounds += 1
+
+    def _lines(self, thread: int) -> dict[int, int]:
+        found = dict(self.kept.get(thread, {}))
+        for line, count in zip(self.filter.lines, self.counts.get(thread, []), strict=False):
+            if line is not None and count:
+                found[line] = found.get(line, 0) + count
+        return found
+
+    def sparse(self, thread: int) -> dict[int, int]:
+        """Counts by line, without those that may be chance."""
+        return {line: n for line, n in self._lines(thread).items() if n >= LEAST}
+
+    def columns(self, thread: int, without: Collection[int]) -> dict[int, int]:
+        """As a picture shows them: one column for each counter."""
+        found: dict[int, int] = {}
+        for line, count in self._lines(thread).items():
+            if line not in without:
+                at = self.filter.place(line)
+                found[at] = min(MOST, found.get(at, 0) + count)
+        return found
 
 
 @dataclass(frozen=True)
@@ -79,7 +101,7 @@ class Clusters:
     clusters: tuple[tuple[int, ...], ...]
     undecided: tuple[int, ...]  # too few samples
     alone: tuple[int, ...]  # enough of them, and like nobody
-    global_entries: frozenset[int]  # counters of lines that belong to no group
+    global_lines: frozenset[int]  # that belong to no group
 
 
 Vectors = dict[int, dict[int, int]]
@@ -94,7 +116,7 @@ def similarity(a: dict[int, int], b: dict[int, int]) -> int:
 def cluster(maps: Maps, threads: Sequence[int]) -> Clusters:
     """One pass over the threads: each joins those that it is like, and so joins them to each other.
     What is left over then has its lines tested again: those that only it touches are not global."""
-    vectors = {thread: maps.sparse().get(thread, {}) for thread in threads}
+    vectors = {thread: maps.sparse(thread) for thread in threads}
     touched: dict[int, set[int]] = {}
     for thread, vector in vectors.items():
         for at in vector:
@@ -180,8 +202,8 @@ def hierarchical(maps: Maps, threads: Sequence[int], found: Clusters) -> list[li
     from scipy.cluster.hierarchy import fcluster, linkage
     from scipy.spatial.distance import squareform
 
-    usable = set(range(ENTRIES)) - found.global_entries
-    vectors = _only({t: maps.sparse().get(t, {}) for t in threads}, usable)
+    vectors = {t: maps.sparse(t) for t in threads}
+    vectors = _only(vectors, {at for v in vectors.values() for at in v} - found.global_lines)
     by_chance = chance(vectors)
     distance = np.zeros((len(threads), len(threads)))
     for i, a in enumerate(threads):
@@ -211,7 +233,8 @@ class Verdict:
 
 STEADY = 3  # looks in a row that must agree
 FIRST_LOOK = 8  # samples a thread
-ROUND = 100  # samples a thread after which a filter that leaves some undecided is given up
+ROUND = 60  # samples a thread after which another filter is filled
+PATIENCE = 8  # rounds until a thread that is like nobody is believed to share with nobody
 
 
 def detect(
@@ -226,65 +249,22 @@ def detect(
     Looks at the clusters now and then, and ends when they stay the same. Threads that the filter
     starved get another chance: while some are undecided and samples are left, a new one is
     filled."""
-    verdict, maps, start = _detect_once(samples, 0, threads, Filter(line), set(busy), after)
-    rounds = 1
-    while set(busy) & set(verdict.found.undecided) and start < len(samples):
-        more, other, start = _detect_once(
-            samples, start, threads, Filter(line, rounds), set(busy), after
-        )
-        rounds += 1
-        found = joined(verdict.found, more.found)
-        verdict = Verdict(found, more.samples, more.instruction, more.stable, rounds)
-        maps = other if _decided(more.found) > _decided(cluster(maps, threads)) else maps
-    return replace(verdict, rounds=rounds), maps
-
-
-def _decided(found: Clusters) -> int:
-    return sum(len(group) for group in found.clusters)
-
-
-def joined(first: Clusters, second: Clusters) -> Clusters:
-    """What a later round adds: threads that were in no cluster join those that they are with now,
-    or make one of their own. Nobody changes sides."""
-    groups = [set(group) for group in first.clusters]
-    for group in second.clusters:
-        free = set(group) - {thread for known in groups for thread in known}
-        met = [known for known in groups if known & set(group)]
-        if met and free:
-            max(met, key=lambda known: (len(known & set(group)), -min(known))).update(free)
-        elif len(free) > 1:
-            groups.append(free)
-    grouped = {thread for group in groups for thread in group}
-    return Clusters(
-        tuple(sorted(tuple(sorted(group)) for group in groups)),
-        tuple(sorted((set(first.undecided) & set(second.undecided)) - grouped)),
-        tuple(sorted((set(first.alone) | set(second.alone)) - grouped)),
-        first.global_entries if _decided(first) >= _decided(second) else second.global_entries,
-    )
-
-
-def _detect_once(
-    samples: Sequence[tuple[int, int, int]],
-    start: int,
-    threads: Sequence[int],
-    filled: Filter,
-    busy: set[int],
-    after: int,
-) -> tuple[Verdict, Maps, int]:
-    maps = Maps(filled)
-    last, agreed = None, 0
-    look = start + FIRST_LOOK * len(threads)
-    for number, (instruction, thread, address) in enumerate(samples[start:], start + 1):
+    maps = Maps(Filter(line))
+    last, agreed, fresh = None, 0, 0
+    look = FIRST_LOOK * len(threads)
+    for number, (instruction, thread, address) in enumerate(samples, 1):
         maps.add(thread, address)
         if number < look or instruction < after:
             continue
-        look = number + max(FIRST_LOOK * len(threads) // 2, (number - start) // 4)
+        look = number + max(FIRST_LOOK * len(threads) // 2, min(number, ROUND * len(threads)) // 4)
         found = cluster(maps, threads)
         agreed = agreed + 1 if found.clusters == last and found.clusters else 0
         last = found.clusters
-        starved = number - start > ROUND * len(threads)
-        if (agreed + 1 >= STEADY and not busy & set(found.undecided)) or starved:
-            return Verdict(found, number, instruction, not starved, 0), maps, number
-    found = cluster(maps, threads)
+        waiting = set(busy) & {*found.undecided, *(found.alone if maps.rounds < PATIENCE else ())}
+        if agreed + 1 >= STEADY and not waiting:
+            return Verdict(found, number, instruction, True, maps.rounds), maps
+        if number - fresh > ROUND * len(threads):
+            fresh = number
+            maps.begin_round(Filter(line, maps.rounds))
     ended = samples[-1][0] if samples else 0
-    return Verdict(found, len(samples), ended, False, 0), maps, len(samples)
+    return Verdict(cluster(maps, threads), len(samples), ended, False, maps.rounds), maps

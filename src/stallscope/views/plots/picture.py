@@ -98,6 +98,24 @@ class Lines:
 
 
 @dataclass(frozen=True)
+class MatrixRow:
+    label: str
+    group: str  # rows of one group stand together
+    cells: tuple[tuple[int, float], ...]  # columns that are not white, and how dark they are
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """Small grey cells, darker where there is more."""
+
+    columns: int
+    columns_are: str
+    rows: tuple[MatrixRow, ...]
+    title: str = ""
+    facts: str = ""
+
+
+@dataclass(frozen=True)
 class Numbers:
     """The same as a table, with cells as people read them."""
 
@@ -110,7 +128,7 @@ class Numbers:
 class Picture:
     title: str
     facts: tuple[str, ...]
-    charts: tuple[Bars | HeatMap | Lines, ...]
+    charts: tuple[Bars | HeatMap | Lines | Matrix, ...]
     numbers: Numbers
     notes: tuple[str, ...] = field(default=())
     empty: str = "there is nothing to show"

@@ -13,7 +13,7 @@ import hashlib
 from collections.abc import Iterable, Iterator
 from html import escape
 
-from stallscope.views.plots.media import page_lines, palette
+from stallscope.views.plots.media import page_lines, page_matrix, palette
 from stallscope.views.plots.media.scale import Scale, scale
 from stallscope.views.plots.picture import (
     BarRow,
@@ -21,6 +21,7 @@ from stallscope.views.plots.picture import (
     Cell,
     HeatMap,
     Lines,
+    Matrix,
     Numbers,
     Picture,
     value_text,
@@ -113,6 +114,8 @@ def _charts(picture: Picture) -> Iterator[str]:
     for chart in picture.charts:
         if isinstance(chart, HeatMap):
             yield from _heat_map(chart)
+        elif isinstance(chart, Matrix):
+            yield from page_matrix.matrix(chart)
         elif isinstance(chart, Lines):
             if chart.title:
                 yield _heading(chart.title, chart.facts)

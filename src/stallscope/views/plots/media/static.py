@@ -19,9 +19,9 @@ from matplotlib.font_manager import FontProperties, findfont
 from matplotlib.ft2font import FT2Font
 from matplotlib.patches import Rectangle
 
-from stallscope.views.plots.media import palette, static_lines
+from stallscope.views.plots.media import palette, static_lines, static_matrix
 from stallscope.views.plots.media.scale import scale
-from stallscope.views.plots.picture import Bars, HeatMap, Lines, Picture, value_text
+from stallscope.views.plots.picture import Bars, HeatMap, Lines, Matrix, Picture, value_text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -97,6 +97,8 @@ class _Sheet:
                 _heat_map(self, chart, number)
             elif isinstance(chart, Lines):
                 _lines(self, chart, number)
+            elif isinstance(chart, Matrix):
+                static_matrix.matrix(self, chart, (EDGE, WIDTH - 2 * EDGE))
             else:
                 _bars(self, chart)
         if not charts:
@@ -142,7 +144,9 @@ class _Sheet:
         return axes
 
 
-def _height(chart: Bars | HeatMap | Lines) -> float:
+def _height(chart: Bars | HeatMap | Lines | Matrix) -> float:
+    if isinstance(chart, Matrix):
+        return static_matrix.height(chart)
     if isinstance(chart, Lines):
         return (HEADING if chart.title else 0) + static_lines.HEIGHT
     if isinstance(chart, HeatMap):
