@@ -107,19 +107,38 @@ nb::dict result_of(session::SharingTables made) {
   return result;
 }
 
+std::vector<session::Placed> placed_of(const std::vector<PlacedRow>& rows) {
+  std::vector<session::Placed> placed;
+  for (const auto& [kind, name, type, address, size] : rows)
+    placed.push_back({kind, name, type, address, size});
+  return placed;
+}
+
 nb::dict run(const std::string& path, const nb::dict& machine, const nb::dict& chips,
              const nb::dict& options, const std::vector<PlacedRow>& rows) {
   const machine::MachineConfig config = machine_config_of(machine);
   const session::SharingOptions wanted = options_of(chips, options);
-  std::vector<session::Placed> placed;
-  for (const auto& [kind, name, type, address, size] : rows)
-    placed.push_back({kind, name, type, address, size});
+  const std::vector<session::Placed> placed = placed_of(rows);
   auto made = [&] {
     nb::gil_scoped_release release;
     return session::share(path, config, wanted, placed);
   }();
   if (!made) raise(made.error());
   return result_of(std::move(*made));
+}
+
+nb::tuple run_together(const std::string& path, const std::string& other, const nb::dict& machine,
+                       const nb::dict& chips, const nb::dict& options, std::uint64_t slice,
+                       const std::vector<PlacedRow>& rows, const std::vector<PlacedRow>& others) {
+  const machine::MachineConfig config = machine_config_of(machine);
+  const session::SharingOptions wanted = options_of(chips, options);
+  auto made = [&] {
+    nb::gil_scoped_release release;
+    return session::share_together({path, other}, config, wanted, slice,
+                                   {placed_of(rows), placed_of(others)});
+  }();
+  if (!made) raise(made.error());
+  return nb::make_tuple(result_of(std::move(made->first)), result_of(std::move(made->second)));
 }
 
 nb::list sources() {
@@ -134,6 +153,9 @@ nb::list sources() {
 void bind_sharing(nb::module_& m) {
   m.def("share", &run, nb::arg("path"), nb::arg("machine"), nb::arg("chips"), nb::arg("options"),
         nb::arg("placed"), "A kept trace on a machine of several cores.");
+  m.def("share_together", &run_together, nb::arg("path"), nb::arg("other"), nb::arg("machine"),
+        nb::arg("chips"), nb::arg("options"), nb::arg("slice"), nb::arg("placed"),
+        nb::arg("others"), "Two kept traces on one machine.");
   m.def("fill_sources", &sources, "Who may give a line, as table `fill` numbers them.");
 }
 

@@ -10,8 +10,8 @@ namespace stallscope::session {
 
 Scheduler::Scheduler(const machine::ChipsConfig& chips,
                      const std::vector<std::pair<std::uint32_t, std::uint32_t>>& given,
-                     std::uint64_t seed)
-    : chips_(chips), given_(given), seed_(seed), load_(chips.contexts()) {}
+                     std::uint64_t seed, std::uint32_t first)
+    : chips_(chips), given_(given), seed_(seed), first_(first), load_(chips.contexts()) {}
 
 std::uint32_t Scheduler::within(std::uint32_t chip, std::uint32_t n) const {
   const std::uint32_t core = n % chips_.cores, thread = n / chips_.cores % chips_.threads;
@@ -19,7 +19,8 @@ std::uint32_t Scheduler::within(std::uint32_t chip, std::uint32_t n) const {
 }
 
 std::uint32_t Scheduler::spread(std::uint32_t n) const {
-  return within(n % chips_.chips, n / chips_.chips);
+  const std::uint32_t at = (first_ + n) % chips_.contexts();
+  return within(at % chips_.chips, at / chips_.chips);
 }
 
 std::uint32_t Scheduler::least_loaded() const {

@@ -16,9 +16,10 @@ namespace stallscope::session {
 
 class Scheduler {
  public:
-  // `given`: thread and hardware thread.
+  // `given`: thread and hardware thread; `first`: where filling begins.
   Scheduler(const machine::ChipsConfig& chips,
-            const std::vector<std::pair<std::uint32_t, std::uint32_t>>& given, std::uint64_t seed);
+            const std::vector<std::pair<std::uint32_t, std::uint32_t>>& given, std::uint64_t seed,
+            std::uint32_t first = 0);
 
   // The hardware thread that a thread is on; one that was never seen is put somewhere.
   std::uint32_t context_of(std::uint32_t thread);
@@ -44,6 +45,7 @@ class Scheduler {
   machine::ChipsConfig chips_;
   std::vector<std::pair<std::uint32_t, std::uint32_t>> given_;
   std::uint64_t seed_;
+  std::uint32_t first_;
   std::uint64_t alive_ = 0;
   std::uint32_t stretch_ = 0;  // of rotation
   std::vector<Placed> threads_;

@@ -2,7 +2,10 @@
 #include "session/sharing.h"
 
 #include <bit>
+#include <condition_variable>
 #include <map>
+#include <mutex>
+#include <thread>
 
 #include "session/interleaver.h"
 #include "session/memory_events.h"
@@ -59,7 +62,7 @@ class Sharing {
         machine_(machine),
         code_(code),
         options_(options),
-        scheduler_(options.chips, options.placement, options.seed),
+        scheduler_(options.chips, options.placement, options.seed, options.first),
         sampler_(options.sampling, options.seed),
         followed_(options.followed, machine.line_bits()),
         moves_(options.moved),
@@ -258,7 +261,97 @@ Result<SharingTables> run(stream::TraceReader& reader, Coherence& machine,
   return made;
 }
 
+// Whose turn it is, of two threads that read a trace each.
+class Gate {
+ public:
+  void wait(unsigned who) {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return turn_ == who || done_[1 - who]; });
+  }
+  void pass(unsigned who) {
+    {
+      std::lock_guard lock(mutex_);
+      turn_ = 1 - who;
+    }
+    changed_.notify_all();
+    wait(who);
+  }
+  void end(unsigned who) {
+    {
+      std::lock_guard lock(mutex_);
+      done_[who] = true;
+      turn_ = 1 - who;
+    }
+    changed_.notify_all();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  unsigned turn_ = 0;
+  bool done_[2]{};
+};
+
+// One of two programs: gives the machine away after every slice.
+template <typename Sink>
+struct Alternating {
+  Sink& sink;
+  Gate& gate;
+  unsigned who;
+  std::uint64_t slice;
+  std::uint64_t used = 0;
+
+  void on_block(std::uint32_t exit, const stream::Exit& info, const std::uint64_t* addresses) {
+    sink.on_block(exit, info, addresses);
+    used += info.instructions;
+    if (used < slice) return;
+    used = 0;
+    gate.pass(who);
+  }
+  Status on_record(unsigned tag, const std::uint64_t* words, std::uint32_t count) {
+    return sink.on_record(tag, words, count);
+  }
+};
+
+// Addresses of one program are none of the other's.
+constexpr std::uint64_t kOtherProgram = std::uint64_t{1} << 56;
+
 }  // namespace
+
+Result<std::pair<SharingTables, SharingTables>> share_together(
+    const std::array<std::string, 2>& paths, const machine::MachineConfig& config,
+    const SharingOptions& options, std::uint64_t slice,
+    const std::array<std::vector<Placed>, 2>& placed) {
+  auto machine = Coherence::make(config, options.chips);
+  if (!machine) return machine.error();
+  Gate gate;
+  Status status[2] = {Done{}, Done{}};
+  SharingTables made[2];
+  const auto play = [&](unsigned who) {
+    SharingOptions own = options;
+    own.shift = kOtherProgram * (who + 1);
+    own.first = who * options.chips.chips;  // a core further on the same chips
+    auto reader = stream::TraceReader::open(paths[who]);
+    gate.wait(who);
+    if (reader) {
+      Sharing<true> sharing(**machine, reader->code(), own);
+      place_all(placed[who], sharing.buckets());
+      Alternating<Sharing<true>> alternating{sharing, gate, who, slice};
+      status[who] = reader->for_each(alternating);
+      made[who] = sharing.tables();
+      made[who].truncated = reader->truncated();
+    } else {
+      status[who] = reader.error();
+    }
+    gate.end(who);
+  };
+  std::thread other(play, 1u);
+  play(0);
+  other.join();
+  for (const Status& one : status)
+    if (!one) return one.error();
+  return std::pair(std::move(made[0]), std::move(made[1]));
+}
 
 Result<SharingTables> share(const std::string& path, const machine::MachineConfig& config,
                             const SharingOptions& options, const std::vector<Placed>& placed) {

@@ -49,6 +49,7 @@ struct SharingOptions {
   std::uint64_t seed = 1;
   std::uint64_t grain = 0;  // blocks after which threads that may run together alternate; 0: turns
   std::uint64_t shift = 0;  // bytes that all data lies further on
+  std::uint32_t first = 0;  // place of the first thread, in the order in which they are filled
   SourceSampling sampling;
   std::vector<std::uint64_t> followed;                           // lines, by their first byte
   std::vector<MovedWords> moved;                                 // the layout of data is changed
@@ -74,5 +75,12 @@ struct SharingTables {
 // `placed` as for replay().
 Result<SharingTables> share(const std::string& path, const machine::MachineConfig& config,
                             const SharingOptions& options, const std::vector<Placed>& placed);
+
+// Two programs on one machine, which take turns of `slice` instructions each as long as both run.
+// What happens to one is told as if it were alone; the machine's events are those of both.
+Result<std::pair<SharingTables, SharingTables>> share_together(
+    const std::array<std::string, 2>& paths, const machine::MachineConfig& config,
+    const SharingOptions& options, std::uint64_t slice,
+    const std::array<std::vector<Placed>, 2>& placed);
 
 }  // namespace stallscope::session

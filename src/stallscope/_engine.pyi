@@ -112,6 +112,16 @@ def share(
     options: dict[str, Any],
     placed: list[tuple[str, str, str, int, int]],
 ) -> dict[str, Any]: ...
+def share_together(
+    path: str,
+    other: str,
+    machine: dict[str, Any],
+    chips: dict[str, Any],
+    options: dict[str, Any],
+    slice: int,
+    placed: list[tuple[str, str, str, int, int]],
+    others: list[tuple[str, str, str, int, int]],
+) -> tuple[dict[str, Any], dict[str, Any]]: ...
 def fill_sources() -> list[str]: ...
 def stall_causes() -> list[str]: ...
 def core_events() -> list[tuple[str, str, str]]: ...
