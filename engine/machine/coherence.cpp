@@ -9,28 +9,31 @@ Result<std::unique_ptr<Coherence>> Coherence::make(const MachineConfig& config,
                                                    const ChipsConfig& chips, bool values) {
   auto plan = plan_of(config, chips);
   if (!plan) return plan.error();
-  std::unique_ptr<Coherence> made(new Coherence(chips, *plan, values));
+  std::unique_ptr<Coherence> made(new Coherence(chips, *plan, config.mapping.random, values));
   made->latency_[static_cast<unsigned>(Source::memory)] = config.memory_latency;
   if (!chips.remote_memory_latency)
     made->latency_[static_cast<unsigned>(Source::remote_memory)] = config.memory_latency;
   return made;
 }
 
-Coherence::Coherence(const ChipsConfig& chips, const ChipsPlan& plan, bool values)
+Coherence::Coherence(const ChipsConfig& chips, const ChipsPlan& plan, bool scattered, bool values)
     : config_(chips), protocol_(chips.protocol), values_(values) {
-  const auto made = [&](const CacheConfig& cache) {
-    return Ways(cache.size / cache.line, cache.ways, values);
-  };
   line_bits_ = static_cast<std::uint32_t>(std::countr_zero(plan.coherent.line));
   page_bits_ = static_cast<std::uint32_t>(std::countr_zero(chips.page));
   cores_per_agent_ = plan.coherent_shared ? chips.cores : 1;
+  const std::uint32_t page_lines =
+      scattered && page_bits_ > line_bits_ ? page_bits_ - line_bits_ : 0;
+  // A core's first cache is looked up by virtual addresses, the others by physical ones.
+  const auto made = [&](const CacheConfig& cache, bool first) {
+    return Ways(cache.size / cache.line, cache.ways, values, first ? 0 : page_lines);
+  };
   agents_of_chip_.resize(chips.chips);
   for (std::uint32_t core = 0; core < chips.all_cores(); ++core) {
     chip_.push_back(static_cast<std::uint8_t>(core / chips.cores));
     agent_.push_back(static_cast<std::uint8_t>(core / cores_per_agent_));
-    if (plan.inner) inner_.push_back(made(*plan.inner));
+    if (plan.inner) inner_.push_back(made(*plan.inner, true));
     if (core % cores_per_agent_) continue;
-    caches_.push_back(made(plan.coherent));
+    caches_.push_back(made(plan.coherent, !plan.inner));
     agent_chip_.push_back(chip_.back());
     agents_of_chip_[chip_.back()] |= bit(agent_.back());
   }
@@ -38,7 +41,8 @@ Coherence::Coherence(const ChipsConfig& chips, const ChipsPlan& plan, bool value
   if (plan.outer) {
     outer_exclusive_ = plan.outer->inclusion == Inclusion::exclusive;
     outer_inclusive_ = plan.outer->inclusion == Inclusion::inclusive;
-    for (std::uint32_t chip = 0; chip < chips.chips; ++chip) outer_.push_back(made(*plan.outer));
+    for (std::uint32_t chip = 0; chip < chips.chips; ++chip)
+      outer_.push_back(made(*plan.outer, false));
   }
   const std::uint32_t behind = plan.outer ? plan.outer->latency : plan.coherent.latency;
   const std::uint32_t peer = chips.peer_latency ? chips.peer_latency : behind;
@@ -183,8 +187,10 @@ void Coherence::drop_outer(std::uint64_t line, Entry& entry, std::uint64_t chips
 
 Coherence::Got Coherence::get(std::uint32_t agent, std::uint64_t line, Entry& entry) {
   const std::uint32_t chip = chip_of_agent(agent);
+  // A copy here is as good as the owner's, unless that may write without asking.
+  const bool owned = entry.owner == kNobody || owner_state(line, entry) == State::owned;
+  if (owned && entry.outer & bit(chip)) return get_from_outer(agent, chip, line, entry);
   if (entry.owner != kNobody) return get_from_owner(agent, line, entry);
-  if (entry.outer & bit(chip)) return get_from_outer(agent, chip, line, entry);
   if (const std::uint64_t near = entry.holders & agents_of_chip_[chip]; near)
     return get_from_sharer(agent, line, entry, near);
   if (entry.holders) return get_from_sharer(agent, line, entry, entry.holders);
@@ -194,9 +200,13 @@ Coherence::Got Coherence::get(std::uint32_t agent, std::uint64_t line, Entry& en
   return get_from_memory(agent, line, entry);
 }
 
+State Coherence::owner_state(std::uint64_t line, const Entry& entry) const {
+  return caches_[entry.owner].state(caches_[entry.owner].find(line));
+}
+
 Coherence::Got Coherence::get_from_owner(std::uint32_t agent, std::uint64_t line, Entry& entry) {
   const std::uint32_t owner = entry.owner, chip = chip_of_agent(owner);
-  const State state = caches_[owner].state(caches_[owner].find(line));
+  const State state = owner_state(line, entry);
   const std::uint64_t value = value_of(owner, line);
   if (state == State::modified && protocol_ != Protocol::mesi) {
     restate(owner, line, State::owned);

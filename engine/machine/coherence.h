@@ -8,9 +8,12 @@
 // coherent ones (exclusive), or on the way in; it may include them. Memory lies on the chips: a
 // page belongs to the chip that touches it first.
 //
-// Lines come from the coherent cache that owns them, else from a cache of the same chip, else from
-// a cache of another, else from memory. One directory knows who has what: it stands for snooping
+// Lines come from the chip's own outermost cache, if it has a copy that is current, else from the
+// coherent cache that owns them, else from a cache of the same chip, else from a cache of another,
+// else from memory. One directory knows who has what: it stands for snooping
 // and costs nothing.
+// Caches behind the first are looked up by physical addresses: as the program sees them, or with
+// pages at random (MappingConfig::random).
 // Not modelled: transient states, contention for links, instruction fetches, TLBs, prefetchers.
 // See docs/models/coherence.md.
 #pragma once
@@ -107,7 +110,7 @@ class Coherence {
     std::uint64_t value;
   };
 
-  Coherence(const ChipsConfig& chips, const ChipsPlan& plan, bool values);
+  Coherence(const ChipsConfig& chips, const ChipsPlan& plan, bool scattered, bool values);
   std::uint64_t bit(std::uint32_t agent) const { return std::uint64_t{1} << agent; }
   std::uint32_t agent_of(std::uint32_t core) const { return agent_[core]; }
   std::uint8_t chip_of_agent(std::uint32_t agent) const { return agent_chip_[agent]; }
@@ -128,6 +131,7 @@ class Coherence {
   State update_others(std::uint32_t agent, std::uint64_t line, Entry& entry);
   void drop_outer(std::uint64_t line, Entry& entry, std::uint64_t chips);
   Got get(std::uint32_t agent, std::uint64_t line, Entry& entry);
+  State owner_state(std::uint64_t line, const Entry& entry) const;
   Got get_from_owner(std::uint32_t agent, std::uint64_t line, Entry& entry);
   Got get_from_outer(std::uint32_t agent, std::uint32_t chip, std::uint64_t line, Entry& entry);
   Got get_from_sharer(std::uint32_t agent, std::uint64_t line, Entry& entry, std::uint64_t among);

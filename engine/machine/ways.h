@@ -15,8 +15,15 @@ namespace stallscope::machine {
 class Ways {
  public:
   Ways() = default;
-  Ways(std::uint64_t lines, std::uint32_t ways, bool values)
-      : sets_(lines / ways), ways_(ways), words_(lines), values_(values ? lines : 0) {
+  // `page_lines`: as a power of two, the lines of a page, where pages lie in memory at random; 0
+  // where they lie as the program sees them.
+  Ways(std::uint64_t lines, std::uint32_t ways, bool values, std::uint32_t page_lines = 0)
+      : sets_(lines / ways),
+        page_lines_(page_lines),
+        page_mask_((std::uint64_t{1} << page_lines) - 1),
+        ways_(ways),
+        words_(lines),
+        values_(values ? lines : 0) {
     mask_ = (sets_ & (sets_ - 1)) == 0 ? sets_ - 1 : 0;
   }
 
@@ -36,6 +43,7 @@ class Ways {
   }
   // Where the line used last in the set of `line` stands.
   std::size_t first_of(std::uint64_t line) const {
+    if (page_lines_) line = scattered(line >> page_lines_) << page_lines_ | (line & page_mask_);
     return (mask_ || sets_ == 1 ? line & mask_ : line % sets_) * ways_;
   }
 
@@ -90,6 +98,12 @@ class Ways {
  private:
   static constexpr unsigned kStateBits = 3;
   static constexpr std::uint64_t kStateMask = (1u << kStateBits) - 1;
+  // Where a page lies: a number that looks random.
+  static std::uint64_t scattered(std::uint64_t page) {
+    page = (page ^ (page >> 30)) * 0xbf58476d1ce4e5b9ULL;
+    page = (page ^ (page >> 27)) * 0x94d049bb133111ebULL;
+    return (page ^ (page >> 31)) & 0xffff'ffff;
+  }
   static std::ptrdiff_t diff(std::size_t at) { return static_cast<std::ptrdiff_t>(at); }
 
   void rotate(std::size_t first, std::size_t at) {
@@ -104,6 +118,8 @@ class Ways {
 
   std::uint64_t sets_ = 1;
   std::uint64_t mask_ = 0;
+  std::uint32_t page_lines_ = 0;
+  std::uint64_t page_mask_ = 0;
   std::size_t ways_ = 0;
   std::vector<std::uint64_t> words_;  // line and state; 0 where there is none
   std::vector<std::uint64_t> values_;

@@ -55,6 +55,7 @@ __all__ = [
     "sharing",
     "slices",
     "stalls",
+    "together",
     "verify",
     "view",
     "watch",
@@ -96,6 +97,7 @@ if TYPE_CHECKING:
     from stallscope.recording import open_recording as open
     from stallscope.reusing import reuse
     from stallscope.systems import monitor_run
+    from stallscope.together import together
     from stallscope.viewing import page_view, view
     from stallscope.views.plots import plot
     from stallscope.watching import watch
@@ -139,6 +141,7 @@ _HOMES = {
     "sharing": ("stallscope.clustering", "sharing"),
     "slices": ("stallscope.ahead", "slices"),
     "stalls": ("stallscope.analyses.stalls", "stalls"),
+    "together": ("stallscope.together", "together"),
     "verify": ("stallscope.analyses.verify", "verify"),
     "view": ("stallscope.viewing", "view"),
     "watch": ("stallscope.watching", "watch"),

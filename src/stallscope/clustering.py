@@ -175,14 +175,14 @@ class Detection:
         self.samples = list(zip(*columns, strict=True))
         self.wanted = table.column("wanted").to_pylist()
         self.counts = collections.Counter(columns[1])
-        self.judged = [t for t in sorted(threads.names) if self.counts[t] >= shmaps.LEAST]
         usual = sum(row["turns"] for row in threads.rows) / len(threads.rows)
         busy = [r["thread"] for r in threads.rows if 4 * r["turns"] >= usual]
+        self.judged = [t for t in sorted(busy) if self.counts[t] >= shmaps.LEAST]
         self.verdict, self.maps = shmaps.detect(
             self.samples,
             self.judged,
             threads.line,
-            [thread for thread in busy if thread in self.judged],
+            self.judged,
             threads.round,
         )
 

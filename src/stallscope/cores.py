@@ -18,7 +18,7 @@ from stallscope.recording import STREAM, Recording
 if TYPE_CHECKING:
     import pyarrow as pa
 
-FORMAT = 1  # of the model and its tables; what an earlier one left is computed again
+FORMAT = 2  # of the model and its tables; what an earlier one left is computed again
 REMOTE = ("remote cache", "remote outer")
 Pairs = tuple[tuple[int, int], ...]
 

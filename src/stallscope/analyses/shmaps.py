@@ -20,9 +20,8 @@ LEAST = 3  # counts below this are none
 # Similarity over chance above which threads are alike. Two threads that draw from the lines at
 # random, as all threads together use them, have 1, and two of a group more: with groups of one size
 # as many as there are groups, in a group with a share f of the threads 1 / (f² + (1-f)²). Two that
-# share nothing have 0. The threshold is a third of chance, so that threads which use only a part of
-# what their group shares are found too.
-MARGIN = 1 / 3
+# share nothing have 0. The threshold stands half way between nothing and chance.
+MARGIN = 0.5
 ERRORS = 1  # standard errors that it must be above that besides
 FEW = 12  # counted misses that a thread needs before it is judged
 SURE = 48  # before it is said to share with nobody
@@ -69,11 +68,12 @@ class Maps:
             counters[entry] += 1
 
     def begin_round(self, filter: Filter) -> None:
-        self.kept = {thread: self._lines(thread) for thread in self.counts.keys() | self.kept}
+        self.kept = {thread: self.lines(thread) for thread in self.counts.keys() | self.kept}
         self.counts, self.filter = {}, filter
         self.rounds += 1
 
-    def _lines(self, thread: int) -> dict[int, int]:
+    def lines(self, thread: int) -> dict[int, int]:
+        """Every count, by line."""
         found = dict(self.kept.get(thread, {}))
         for line, count in zip(self.filter.lines, self.counts.get(thread, []), strict=False):
             if line is not None and count:
@@ -82,12 +82,12 @@ class Maps:
 
     def sparse(self, thread: int) -> dict[int, int]:
         """Counts by line, without those that may be chance."""
-        return {line: n for line, n in self._lines(thread).items() if n >= LEAST}
+        return {line: n for line, n in self.lines(thread).items() if n >= LEAST}
 
     def columns(self, thread: int, without: Collection[int]) -> dict[int, int]:
         """As a picture shows them: one column for each counter."""
         found: dict[int, int] = {}
-        for line, count in self._lines(thread).items():
+        for line, count in self.lines(thread).items():
             if line not in without:
                 at = self.filter.place(line)
                 found[at] = min(MOST, found.get(at, 0) + count)
@@ -118,8 +118,8 @@ def cluster(maps: Maps, threads: Sequence[int]) -> Clusters:
     What is left over then has its lines tested again: those that only it touches are not global."""
     vectors = {thread: maps.sparse(thread) for thread in threads}
     touched: dict[int, set[int]] = {}
-    for thread, vector in vectors.items():
-        for at in vector:
+    for thread in threads:
+        for at in maps.lines(thread):
             touched.setdefault(at, set()).add(thread)
     usable = {at for at, who in touched.items() if 2 * len(who) <= len(threads)}
     groups = _linked(_only(vectors, usable), threads)

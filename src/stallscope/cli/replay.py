@@ -14,6 +14,15 @@ from stallscope.record import PROBES
 
 @click.command("replay")
 @recording_argument
+@click.argument("other", required=False, type=click.Path())
+@click.option(
+    "--slice",
+    type=click.IntRange(1),
+    default=1000,
+    show_default=True,
+    metavar="N",
+    help="Of two programs: instructions that each runs in turn.",
+)
 @click.option(
     "--probe",
     "probes",
@@ -28,13 +37,25 @@ from stallscope.record import PROBES
 @limit_option
 def command(
     recording: str | None,
+    other: str | None,
+    slice: int,
     probes: tuple[str, ...],
     as_json: bool,
     as_csv: bool,
     limit: int | None,
     **options: Any,
 ) -> None:
-    """Run a kept trace through a machine, and keep the result for the other verbs."""
+    """Run a kept trace through a machine, and keep the result for the other verbs.
+
+    With two recordings: both at once on one machine of several cores, and who slows whom."""
+    if recording is not None and other is not None:
+        from stallscope.together import together
+        from stallscope.views.terminal.together import show_together
+
+        machine = {"machine": options["machine"]} if options.get("machine") else {}
+        both = together(recording, other, slice=slice, **machine)
+        show("replay", both, show_together, as_json, as_csv, limit)
+        return
     from stallscope.analyses.levels import levels
     from stallscope.views.terminal.objects import show_levels
 

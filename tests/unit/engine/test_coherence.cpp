@@ -65,7 +65,10 @@ std::unique_ptr<Coherence> made(const Shape& shape, std::uint32_t chips, std::ui
   config.protocol = protocol;
   config.coherent = shape.coherent;
   config.shared = shape.shared;
-  auto machine = Coherence::make(words::of(shape.caches), config, true);
+  MachineConfig caches = words::of(shape.caches);
+  caches.mapping.random = chips % 2 == 0;
+  config.page = 512;
+  auto machine = Coherence::make(caches, config, true);
   REQUIRE(machine.ok());
   return std::move(*machine);
 }
@@ -233,6 +236,7 @@ TEST_CASE("a placed page belongs to its chip whoever touches it first") {
   machine->place_page(0x5000, 1);
   CHECK(machine->access(0, 0x5040 >> 6, false).source == Source::remote_memory);
   CHECK(machine->access(2, 0x5080 >> 6, false).source == Source::memory);
+  CHECK(machine->access(0, 0x5200 >> 6, false).source == Source::memory);  // the next page
 }
 
 TEST_CASE("machines of several cores that cannot be are refused with a sentence") {
