@@ -9,6 +9,7 @@ import collections
 import contextlib
 import functools
 import importlib.util
+import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -63,6 +64,18 @@ class Threads:
         total = sum(self.weights.values())
         turn = total // max(1, sum(row["turns"] for row in self.rows))
         return int(max(total // STRETCHES, TURNS * len(self.rows) * turn, 1))
+
+    @property
+    def busy(self) -> list[int]:
+        """Threads that do as much as others. A first thread that only starts the others and waits
+        for them executes much, but in few turns."""
+        work = statistics.median(row["instructions"] for row in self.rows)
+        turns = statistics.median(row["turns"] for row in self.rows)
+        return sorted(
+            int(row["thread"])
+            for row in self.rows
+            if 4 * row["instructions"] >= work and (row["parent"] or 4 * row["turns"] >= turns)
+        )
 
     @property
     def round(self) -> int:
@@ -175,9 +188,7 @@ class Detection:
         self.samples = list(zip(*columns, strict=True))
         self.wanted = table.column("wanted").to_pylist()
         self.counts = collections.Counter(columns[1])
-        usual = sum(row["turns"] for row in threads.rows) / len(threads.rows)
-        busy = [r["thread"] for r in threads.rows if 4 * r["turns"] >= usual]
-        self.judged = [t for t in sorted(busy) if self.counts[t] >= shmaps.LEAST]
+        self.judged = [t for t in threads.busy if self.counts[t] >= shmaps.LEAST]
         self.verdict, self.maps = shmaps.detect(
             self.samples,
             self.judged,
