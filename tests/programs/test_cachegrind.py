@@ -38,10 +38,13 @@ class Command:
     extra: Mapping[str, str]
 
     def run(self, *before: object) -> None:
+        # What pytest tells differs from test to test, and stacks begin below the environment.
+        env = {**os.environ, **self.extra}
+        env.pop("PYTEST_CURRENT_TEST", None)
         subprocess.run(
             [*map(str, before), *self.words],
             cwd=self.folder,
-            env={**os.environ, **self.extra},
+            env=env,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             timeout=TIMEOUT,
