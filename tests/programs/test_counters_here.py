@@ -54,7 +54,8 @@ def test_software_events_are_near_their_full_counts(
     assert rows["page-faults"]["full"] > 10_000
     for name in ("task-clock", "page-faults", "minor-faults"):
         assert rows[name]["error"] < 0.15, rows[name]
-    assert len(log.read_text().splitlines()) == found["rounds"]
+    # The round in which the program ends may be cut short, and is not logged then.
+    assert found["rounds"] - len(log.read_text().splitlines()) in (0, 1)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="tracefs can be mounted by root only")
