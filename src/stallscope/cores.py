@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from stallscope import __version__, _engine, meta, results, tables
+from stallscope import __version__, _engine, meta, results
 from stallscope.errors import StallscopeError
 from stallscope.machines import Machine
 from stallscope.recording import STREAM, Recording
@@ -80,10 +80,7 @@ class CoresRun:
         self.result = msgspec.json.decode(document, type=CoresResult)
 
     def table(self, name: str) -> pa.Table:
-        path = self.folder / f"{name}.parquet"
-        if meta.digest(path) != self.result.files[path.name]:
-            raise StallscopeError(f"{path} is damaged", "its checksum does not fit", "delete it")
-        return tables.read(path, name)
+        return results.kept_table(self.folder, self.result.files, name)
 
     @functools.cached_property
     def fills(self) -> dict[tuple[int, str], tuple[int, int]]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from stallscope import __version__, _engine, machines, meta, processes, results, tables
+from stallscope import __version__, _engine, machines, meta, processes, results
 from stallscope.analyses.stalls import SHOWN
 from stallscope.errors import StallscopeError
 from stallscope.machines import Machine
@@ -59,10 +59,7 @@ class CoreRun:
         self.result = msgspec.json.decode(document, type=CoreResult)
 
     def table(self, name: str) -> pa.Table:
-        path = self.folder / f"{name}.parquet"
-        if meta.digest(path) != self.result.files[path.name]:
-            raise StallscopeError(f"{path} is damaged", "its checksum does not fit", "delete it")
-        return tables.read(path, name)
+        return results.kept_table(self.folder, self.result.files, name)
 
     @functools.cached_property
     def totals(self) -> dict[str, int]:

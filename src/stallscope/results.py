@@ -107,10 +107,15 @@ class Replay:
             from stallscope import types
 
             return types.table(self, name)
-        path = self.folder / f"{name}.parquet"
-        if meta.digest(path) != self.result.files[path.name]:
-            raise StallscopeError(f"{path} is damaged", "its checksum does not fit", "delete it")
-        return tables.read(path, name)
+        return kept_table(self.folder, self.result.files, name)
+
+
+def kept_table(folder: Path, files: dict[str, meta.File], name: str) -> pa.Table:
+    """A table of a result that was kept, if it is still what was written."""
+    path = folder / f"{name}.parquet"
+    if meta.digest(path) != files[path.name]:
+        raise StallscopeError(f"{path} is damaged", "its checksum does not fit", "delete it")
+    return tables.read(path, name)
 
 
 def identity(recording: Meta) -> str:

@@ -19,7 +19,7 @@ from stallscope import __version__, _engine, meta, tables
 from stallscope.errors import StallscopeError
 from stallscope.meta import Meta
 from stallscope.recording import STREAM, Recording
-from stallscope.results import FOLDER, NoTrace, identity, placed
+from stallscope.results import FOLDER, NoTrace, identity, kept_table, placed
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -66,10 +66,7 @@ class Tracked:
         self.result = msgspec.json.decode((folder / NAME).read_bytes(), type=PageResult)
 
     def table(self, name: str) -> pa.Table:
-        path = self.folder / f"{name}.parquet"
-        if meta.digest(path) != self.result.files[path.name]:
-            raise StallscopeError(f"{path} is damaged", "its checksum does not fit", "delete it")
-        return tables.read(path, name)
+        return kept_table(self.folder, self.result.files, name)
 
 
 def key(recording: Meta, options: PageOptions) -> str:
