@@ -319,9 +319,10 @@ def _tiling(loop: Loop) -> Suggestion | None:
     saved = sum(one.misses - math.ceil(one.executions * 8 / LINE) for one in far)
     if saved <= 0:
         return None
+    of_line = "a load" if worst.line is None else f"line {worst.line}"
     return Suggestion(
         "tiling",
-        f"line {worst.line} goes {worst.stride:,} bytes at a time and misses "
+        f"{of_line} goes {worst.stride:,} bytes at a time and misses "
         f"{worst.misses / worst.executions:.0%} of the time; the loop around it comes back to the "
         "same lines",
         "misses",
@@ -340,9 +341,10 @@ def _prefetching(loop: Loop, facts: Facts) -> Suggestion | None:
     worst = max(missing, key=lambda one: one.misses)
     ahead = max(1, math.ceil(facts.latency * loop.iterations / max(loop.cycles, 1)))
     how = "at no steady distance" if worst.regular < SEQUENTIAL else f"{worst.stride:,} bytes apart"
+    of_line = "" if worst.line is None else f" of line {worst.line}"
     return Suggestion(
         "prefetch",
-        f"loads of line {worst.line} miss {worst.misses:,} times, {how}; "
+        f"loads{of_line} miss {worst.misses:,} times, {how}; "
         f"{lost / loop.cycles:.0%} of cycles wait for them",
         "cycles",
         loop.cycles,
