@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from stallscope import _engine, processes
-from stallscope.analyses.reuse import Counts, Reuse, exact_reuse, watched_reuse
+from stallscope.analyses.reuse import Counts, Reuse, exact_reuse, speaks_of, watched_reuse
 from stallscope.analyses.sites import DEPTH
 from stallscope.errors import StallscopeError
 from stallscope.recording import STREAM, Recording, is_sampled, open_recording
@@ -53,10 +53,10 @@ def reuse(
             "no sample waited for memory at an address that is known",
             "record for longer, or with a higher --rate",
         )
-    if known is not None and not found.covered:
+    if known is not None and not (found.covered and speaks_of(images, known)):
         raise StallscopeError(
             "the counts are of another program",
-            "no instruction that was watched is in that recording",
+            "the file that was watched most is not in that recording",
             "record the same file again",
         )
     return found

@@ -135,6 +135,18 @@ def code_of(image: Recorded) -> dict[int, Code]:
     return found
 
 
+def speaks_of(images: Sequence[Recorded], counts: Counts) -> bool:
+    """Whether the file that waited most is counted. Libraries are the same in many programs."""
+    waits: collections.Counter[str] = collections.Counter()
+    for image in images:
+        code = code_of(image)
+        for row in image.table("watch").select(["operation"]).to_pylist():
+            if row["operation"] in code:
+                waits[code[row["operation"]][0]] += 1
+    most = waits.most_common(1)
+    return bool(most) and most[0][0] in {file for file, _ in counts.touches}
+
+
 @dataclass
 class _Seen:
     """What was watched of the images of a recording, with names."""
