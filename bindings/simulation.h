@@ -25,6 +25,7 @@ inline session::SimulationOptions simulation_options_of(const nanobind::dict& fr
   options.handler_cost = nb::cast<std::uint64_t>(from["handler_cost"]);
   options.perturb = nb::cast<bool>(from["perturb"]);
   options.budget = nb::cast<double>(from["budget"]);
+  options.alone = from.contains("alone") && nb::cast<bool>(from["alone"]);
   return options;
 }
 

@@ -17,7 +17,7 @@ static_assert(CodeLines::kSlack >= SS_MOST_FETCHES);
 }  // namespace
 
 Quick::Quick(machine::Machine& machine, const stream::CodeTable& code, CodeLines& lines,
-             probes::Buckets& buckets, probes::Sampler& sampler, unsigned event)
+             probes::Buckets& buckets, probes::Sampler& sampler, unsigned event, bool alone)
     : code_(code),
       lines_(lines),
       buckets_(buckets),
@@ -28,7 +28,7 @@ Quick::Quick(machine::Machine& machine, const stream::CodeTable& code, CodeLines
       outcomes_(buckets),
       data_(machine::Passes::gates_of(machine).data),
       fetch_(machine::Passes::gates_of(machine).code),
-      relay_([this](Turn& turn) { take(turn); }) {
+      relay_([this](Turn& turn) { take(turn); }, alone) {
   sieve_.last_line = SS_NO_LINE;
   for (unsigned i = 0; i < meanings_.size(); ++i)
     meanings_[i] = meaning_of(machine, static_cast<machine::Outcome>(i), event);

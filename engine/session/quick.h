@@ -29,9 +29,9 @@ namespace stallscope::session {
 
 class Quick {
  public:
-  // All outlive this. `event` is the level whose misses the sampler counts.
+  // All outlive this. `event` is the level whose misses the sampler counts; `alone`: on one thread.
   Quick(machine::Machine& machine, const stream::CodeTable& code, CodeLines& lines,
-        probes::Buckets& buckets, probes::Sampler& sampler, unsigned event);
+        probes::Buckets& buckets, probes::Sampler& sampler, unsigned event, bool alone = false);
 
   std::size_t exits() const { return exits_.size(); }
   void learn_exits();  // that are new

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Two threads that work on the same things one after the other, each on another one at a time: the
 // first fills, the second takes what is full, in the same order. Until there is enough work for a
-// second thread, and on a machine with one processor, the first does both.
+// second thread, on a machine with one processor and when asked to, the first does both.
 #pragma once
 
 #include <array>
@@ -18,7 +18,8 @@ template <typename Turn>
 class Relay {
  public:
   // `take` does the second's part. What it refers to outlives this.
-  explicit Relay(std::function<void(Turn&)> take) : take_(std::move(take)) {
+  explicit Relay(std::function<void(Turn&)> take, bool alone = false)
+      : take_(std::move(take)), one_thread_(alone) {
     turns_[0] = std::make_unique<Turn>();  // all that is needed by one thread
   }
   ~Relay() {
@@ -39,7 +40,7 @@ class Relay {
   void pass_on() {
     if (!thread_.joinable()) {
       take_(current());
-      if (++alone_ == kAlone && std::thread::hardware_concurrency() > 1) start();
+      if (!one_thread_ && ++alone_ == kAlone && std::thread::hardware_concurrency() > 1) start();
       return;
     }
     ++next_;
@@ -88,6 +89,7 @@ class Relay {
   }
 
   std::function<void(Turn&)> take_;
+  bool one_thread_;  // never a second one
   std::array<std::unique_ptr<Turn>, kTurns> turns_;
   std::uint32_t next_ = 0;  // number of the current turn
   std::atomic<std::uint32_t> filled_{0}, taken_{0};

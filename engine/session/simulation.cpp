@@ -152,7 +152,7 @@ Simulation::Simulation(const machine::MachineConfig& config,
   buckets_.follow(frames_.get());
   if (!options.watch_all() && machine::Passes::serves(*machine_))
     quick_ = std::make_unique<Quick>(*machine_, code_, code_lines_, buckets_, probe_.sampler,
-                                     probe_.event);
+                                     probe_.event, options.alone);
 }
 
 Simulation::~Simulation() = default;

@@ -42,6 +42,7 @@ struct SimulationOptions {
   bool tagged = false;             // follow one load at a time instead of counting every event
   std::uint64_t handler_cost = 0;  // cycles of each interrupt
   bool perturb = false;            // the handler's own accesses go through the caches
+  bool alone = false;              // on one thread: others use the other processors
   double budget = 0;  // share of the run's cycles that the handler may take; 0 for no budget
 
   bool need_pmu() const {

@@ -55,6 +55,7 @@ __all__ = [
     "sharing",
     "slices",
     "stalls",
+    "sweep",
     "together",
     "verify",
     "view",
@@ -96,6 +97,7 @@ if TYPE_CHECKING:
     from stallscope.recording import Recording
     from stallscope.recording import open_recording as open
     from stallscope.reusing import reuse
+    from stallscope.scale.sweep import sweep
     from stallscope.systems import monitor_run
     from stallscope.together import together
     from stallscope.viewing import page_view, view
@@ -141,6 +143,7 @@ _HOMES = {
     "sharing": ("stallscope.clustering", "sharing"),
     "slices": ("stallscope.ahead", "slices"),
     "stalls": ("stallscope.analyses.stalls", "stalls"),
+    "sweep": ("stallscope.scale.sweep", "sweep"),
     "together": ("stallscope.together", "together"),
     "verify": ("stallscope.analyses.verify", "verify"),
     "view": ("stallscope.viewing", "view"),

@@ -129,7 +129,7 @@ def key(recording: Meta, machine: Machine, probe: Probe) -> str:
     return hashlib.sha256(repr(parts).encode()).hexdigest()[:20]
 
 
-def _known(recording: Recording, machine: Machine, probe: Probe) -> Path | None:
+def known(recording: Recording, machine: Machine, probe: Probe) -> Path | None:
     """The folder of a result that answers this: one that counted more will do."""
     asked = [getattr(probe, name) for name in MORE]
     for counted in itertools.product((False, True), repeat=len(MORE)):
@@ -152,7 +152,7 @@ def replay(
     """The result for this recording, machine and probe: kept, or by replaying the trace."""
     if moves is not None:
         probe = msgspec.structs.replace(probe, layout=moves.digest())
-    folder = _known(recording, machine, probe)
+    folder = known(recording, machine, probe)
     return Replay(recording, folder or _compute(recording, machine, machine_name, probe, moves))
 
 

@@ -42,6 +42,9 @@ QUESTIONS: dict[str, dict[str, str]] = {
         "replay": "run a kept trace through another machine",
         "query": "ask the tables in SQL",
     },
+    "Many machines, many hosts": {
+        "sweep": "kept traces on many machines: which cache design misses how often",
+    },
     "How much memory it needs": {
         "pages": "misses at every size of memory; also: epochs, replacement, allocate, prefetch, "
         "overhead",

@@ -36,6 +36,11 @@ def changed(machine: Machine, values: Mapping[str, Any]) -> Machine:
     return msgspec.structs.replace(made, name=name)
 
 
+def check_key(machine: Machine, dotted: str) -> None:
+    """Raises StallscopeError where the machine has no such key."""
+    _find(dotted, _parts(machine))
+
+
 def _parts(machine: Machine) -> dict[str, tuple[Section, dict[str, Any]]]:
     """Everything that has keys, by the name that stands before the dot."""
     parts = {"": (section(""), msgspec.structs.asdict(machine))}
