@@ -9,6 +9,7 @@
 #include "machine_config.h"
 #include "modules.h"
 #include "pages.h"
+#include "session/designs.h"
 #include "simulation.h"
 
 namespace nb = nanobind;
@@ -60,6 +61,29 @@ nb::dict run_moved(const std::string& path, const nb::dict& machine, const nb::d
   return result;
 }
 
+// (accesses, misses, evictions) of every level of every machine.
+nb::dict run_designs(const std::string& path, const std::vector<nb::dict>& machines) {
+  std::vector<machine::MachineConfig> configs;
+  for (const nb::dict& machine : machines) configs.push_back(machine_config_of(machine));
+  auto replayed = [&] {
+    nb::gil_scoped_release release;
+    return session::replay_designs(path, configs);
+  }();
+  if (!replayed) raise(replayed.error());
+  nb::list found;
+  for (const auto& levels : replayed->machines) {
+    nb::list rows;
+    for (const session::LevelCounts& counts : levels)
+      rows.append(nb::make_tuple(counts.accesses, counts.misses, counts.evictions));
+    found.append(rows);
+  }
+  nb::dict result;
+  result["instructions"] = replayed->instructions;
+  result["accesses"] = replayed->accesses;
+  result["machines"] = found;
+  return result;
+}
+
 // `on_log` is called with the columns of one piece of the log after the other.
 nb::dict run_pages(const std::string& path, const nb::dict& options,
                    const std::vector<PlacedRow>& rows, const nb::callable& on_log) {
@@ -80,6 +104,8 @@ nb::dict run_pages(const std::string& path, const nb::dict& options,
 void bind_replay(nb::module_& m) {
   m.def("replay", &run, nb::arg("path"), nb::arg("machine"), nb::arg("options"), nb::arg("placed"),
         nb::arg("modules") = nb::list(), "A kept trace through a machine.");
+  m.def("replay_designs", &run_designs, nb::arg("path"), nb::arg("machines"),
+        "A kept trace through many machines at once; they are such as that is exact for.");
   m.def("track_pages", &run_pages, nb::arg("path"), nb::arg("options"), nb::arg("placed"),
         nb::arg("on_log"), "The page references of a kept trace.");
   m.def("replay_moved", &run_moved, nb::arg("path"), nb::arg("machine"), nb::arg("options"),

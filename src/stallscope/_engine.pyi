@@ -92,6 +92,7 @@ def replay(
     placed: list[tuple[str, str, str, int, int]],
     modules: Sequence[tuple[str, bytes, int, int, int]] = ...,
 ) -> dict[str, Any]: ...
+def replay_designs(path: str, machines: list[dict[str, Any]]) -> dict[str, Any]: ...
 def track_pages(
     path: str,
     options: dict[str, int],

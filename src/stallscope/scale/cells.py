@@ -152,9 +152,32 @@ def _open(task: Task) -> Recording:
 
 
 def _cells(task: Task, images: Sequence[Recording]) -> list[Cell]:
+    if task.one_pass:
+        parts = [_passed(image, task.machines) for image in images]
+        return [_sum(same) for same in zip(*parts, strict=True)]
     alone = [_replayed(image, machine, task) for machine in task.machines for image in images]
     each = len(images)
     return [_sum(alone[i : i + each]) for i in range(0, len(alone), each)]
+
+
+def _passed(image: Recording, documents: Sequence[dict[str, Any]]) -> list[Cell]:
+    """All machines in one pass over the trace."""
+    from stallscope import _engine
+
+    machines = [from_engine(document, "design") for document in documents]
+    try:
+        found = _engine.replay_designs(
+            str(image.path / STREAM), [machine.to_engine() for machine in machines]
+        )
+    except _engine.EngineError as error:
+        raise StallscopeError(*error.args) from error
+    cells = []
+    for machine, counted in zip(machines, found["machines"], strict=True):
+        named = [(cache.name, "cache") for cache in machine.caches]
+        named += [(tlb.name, "tlb") for tlb in machine.tlbs]
+        levels = [Level(*name, *counts) for name, counts in zip(named, counted, strict=True)]
+        cells.append(Cell(found["instructions"], found["accesses"], tuple(levels)))
+    return cells
 
 
 def _replayed(image: Recording, document: dict[str, Any], task: Task) -> Cell:

@@ -170,6 +170,8 @@ def _compute(
 ) -> None:
     started, kept = time.monotonic(), 0
     missing: list[tuple[int, int]] = []
+    alike: dict[tuple[int, str], tuple[int, int]] = {}
+    same: dict[tuple[int, int], tuple[int, int]] = {}
     for r, recording in enumerate(run.recordings):
         for d, design in enumerate(run.designs):
             if design.machine is None:
@@ -177,6 +179,8 @@ def _compute(
             elif (cell := cells.find(recording, design.machine, run.probe)) is not None:
                 run.found[r, d] = cell
                 kept += 1
+            elif (first := alike.setdefault((r, design.machine.digest()), (r, d))) != (r, d):
+                same[r, d] = first  # machines that behave alike are one, whatever was set
             else:
                 missing.append((r, d))
     tasks, members = _tasks(run, missing, one_pass)
@@ -196,13 +200,18 @@ def _compute(
         for done in answers:
             _take(run, members[done.number], done)
             told(before)
+    for place, first in same.items():
+        if first in run.found:
+            run.found[place] = run.found[first]
+        else:
+            run.failed[place] = run.failed[first]
+    told(before)
 
 
 def _tasks(
     run: _Run, missing: Sequence[tuple[int, int]], one_pass: bool
 ) -> tuple[list[Task], list[list[tuple[int, int]]]]:
-    """Work for workers, and the cells that each piece of it fills. Machines that behave alike are
-    one, whatever they are called."""
+    """Work for workers, and the cells that each piece of it fills."""
     tasks: list[Task] = []
     members: list[list[tuple[int, int]]] = []
     for r, recording in enumerate(run.recordings):
