@@ -11,7 +11,7 @@ BIN := $(VENV)/bin
 STAMPS := build/stamps
 FUZZ_SECONDS ?= 120
 
-NATIVE := $(shell git ls-files -co --exclude-standard -- schemas include capture runtime engine bindings workloads CMakeLists.txt 2>/dev/null)
+NATIVE := $(shell git ls-files -co --exclude-standard -- schemas include capture runtime engine bindings workloads src/stallscope/views/html/page CMakeLists.txt 2>/dev/null)
 # An editable install knows the modules that were there when it was made.
 MODULES := $(shell git ls-files -co --exclude-standard -- src 2>/dev/null | sort | sha256sum | cut -c1-12)
 BUILT := $(STAMPS)/build-$(MODULES)
@@ -29,7 +29,8 @@ $(STAMPS)/system: cmake/setup.sh
 $(STAMPS)/venv: pyproject.toml $(STAMPS)/system
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install -q --upgrade 'pip>=25.1'
-	$(BIN)/pip install -q --group dev 'click>=8.1' 'duckdb>=1.1' 'iced-x86>=1.21' 'msgspec>=0.18' 'pyarrow>=15' 'rich>=13'
+	$(BIN)/pip install -q --group dev 'click>=8.1' 'duckdb>=1.1' 'iced-x86>=1.21' 'msgspec>=0.18' 'pyarrow>=15' 'rich>=13' \
+	  'starlette>=0.37' 'textual>=0.60' 'uvicorn>=0.29'
 	@touch $@
 
 $(BUILT): $(STAMPS)/venv $(NATIVE) pyproject.toml

@@ -5,6 +5,9 @@ set -euo pipefail
 packages=(g++ make cmake ninja-build python3-venv valgrind libzstd-dev libdw-dev libelf-dev libiberty-dev
           libzydis-dev libzycore-dev zlib1g-dev doctest-dev clang clang-format libclang-rt-14-dev
           gzip sqlite3 perl binutils libc6-dbg libjemalloc-dev libgoogle-perftools-dev)
+# Whoever else put these there, they serve as well: npm bundles the page, chromium tests it.
+command -v npm >/dev/null || packages+=(nodejs npm)
+command -v chromium >/dev/null || packages+=(chromium)
 missing=()
 for package in "${packages[@]}"; do
   dpkg-query -W -f='${Status}' "$package" 2>/dev/null | grep -q 'install ok installed' || missing+=("$package")

@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What tests of real targets share: the command, built programs, recordings that are verified."""
+"""What tests of real targets share: the command, built programs, recordings that are verified, and
+one browser for the tests of a module (Debian's chromium, steered by Playwright)."""
 
 from __future__ import annotations
 
 import functools
 import importlib.util
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -210,3 +212,61 @@ def shared_record(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Recorder
     recorder = Recorder(tmp_path_factory.mktemp("recordings"))
     yield recorder
     recorder.verify()
+
+
+BROWSER_PATIENCE = 60_000  # milliseconds; both cores may be busy with something else
+
+
+@dataclass
+class Tab:
+    """A page in the browser, with all that went wrong and all that it asked the network for."""
+
+    page: Any
+    troubles: list[str] = field(default_factory=list)
+    requests: list[str] = field(default_factory=list)
+
+    def tab(self, title: str) -> None:
+        self.page.get_by_role("tab", name=title, exact=True).click()
+
+    def panel(self) -> Any:
+        return self.page.locator("[role=tabpanel]:not([hidden])")
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    chromium = shutil.which("chromium")
+    if chromium is None:
+        pytest.skip("chromium is not installed: apt-get install chromium")
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        started = playwright.chromium.launch(
+            executable_path=chromium,
+            args=["--no-sandbox", "--disable-gpu"],
+            timeout=BROWSER_PATIENCE,
+        )
+        yield started
+        started.close()
+
+
+@pytest.fixture
+def visit(browser: Any) -> Iterator[Callable[..., Tab]]:
+    """Opens an address; what the page logs or asks for is remembered."""
+    contexts = []
+
+    def open_(address: str | Path, **options: Any) -> Tab:
+        context = browser.new_context(**options)
+        contexts.append(context)
+        page = context.new_page()
+        page.set_default_timeout(BROWSER_PATIENCE)
+        seen = Tab(page)
+        page.on("console", lambda m: seen.troubles.append(m.text) if m.type == "error" else None)
+        page.on("pageerror", lambda error: seen.troubles.append(str(error)))
+        page.on("dialog", lambda dialog: (seen.troubles.append("a dialog"), dialog.dismiss()))
+        page.on("request", lambda request: seen.requests.append(request.url))
+        page.goto(address.as_uri() if isinstance(address, Path) else address)
+        return seen
+
+    yield open_
+    for context in contexts:
+        context.close()

@@ -24,6 +24,7 @@ __all__ = [
     "doctor",
     "events",
     "evictions",
+    "explore",
     "functions",
     "import_trace",
     "info",
@@ -51,6 +52,7 @@ __all__ = [
     "record",
     "regions",
     "replay",
+    "report",
     "reuse",
     "sharing",
     "slices",
@@ -88,6 +90,7 @@ if TYPE_CHECKING:
     from stallscope.clustering import sharing
     from stallscope.counting import events
     from stallscope.errors import StallscopeError
+    from stallscope.exploring import explore
     from stallscope.looping import loops
     from stallscope.measuring import page_overhead
     from stallscope.pipelines import core_view
@@ -96,6 +99,7 @@ if TYPE_CHECKING:
     from stallscope.record.importing import import_trace
     from stallscope.recording import Recording
     from stallscope.recording import open_recording as open
+    from stallscope.reporting import report
     from stallscope.reusing import reuse
     from stallscope.scale.sweep import sweep
     from stallscope.systems import monitor_run
@@ -112,6 +116,7 @@ _HOMES = {
     "counters": ("stallscope.analyses.counters", "counters"),
     "events": ("stallscope.counting", "events"),
     "evictions": ("stallscope.analyses.evictions", "evictions"),
+    "explore": ("stallscope.exploring", "explore"),
     "functions": ("stallscope.analyses.objects", "functions"),
     "import_trace": ("stallscope.record.importing", "import_trace"),
     "info": ("stallscope.analyses.info", "info"),
@@ -139,6 +144,7 @@ _HOMES = {
     "record": ("stallscope.record", "record"),
     "regions": ("stallscope.analyses.regions", "regions"),
     "replay": ("stallscope.analyses.levels", "levels"),
+    "report": ("stallscope.reporting", "report"),
     "reuse": ("stallscope.reusing", "reuse"),
     "sharing": ("stallscope.clustering", "sharing"),
     "slices": ("stallscope.ahead", "slices"),

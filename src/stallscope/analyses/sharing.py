@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import collections
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -64,6 +65,30 @@ class Sharing:
     lines: list[LineRow]
     would_collide: list[LineRow]  # with other lines or another alignment, when asked for
     locks: list[LockRow]
+
+
+@dataclass(frozen=True)
+class SharingMatrix:
+    """Misses from cache to cache that two threads have on lines that both use."""
+
+    threads: list[str]
+    misses: list[list[int]]
+
+
+def sharing_matrix(found: Sharing, most: int) -> SharingMatrix:
+    """Of the threads with most such misses, in the order of their clusters."""
+    pairs: collections.Counter[tuple[str, str]] = collections.Counter()
+    for line in found.lines:
+        for one in line.uses:
+            for other in line.uses:
+                if one.thread != other.thread:
+                    pairs[one.thread, other.thread] += one.misses + other.misses
+    of_one: collections.Counter[str] = collections.Counter()
+    for (thread, _), misses in pairs.items():
+        of_one[thread] += misses
+    chosen = {name for name, _ in of_one.most_common(most)}
+    names = [row.name for row in found.thread_rows if row.name in chosen]
+    return SharingMatrix(names, [[pairs[one, other] for other in names] for one in names])
 
 
 def unique_names(threads: Sequence[Mapping[str, object]]) -> dict[int, str]:

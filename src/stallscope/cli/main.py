@@ -17,6 +17,11 @@ OWN_FAILURE = 125
 
 # The questions that people come with, and the verbs that answer them, in the order of the help.
 QUESTIONS: dict[str, dict[str, str]] = {
+    "See it all at once": {
+        "report": "one page with the verdict and all pictures, that opens from disk",
+        "serve": "the same for a folder of recordings, live while one is made, with what-if",
+        "explore": "walk from objects to functions to lines and back, in the terminal",
+    },
     "Record a program": {
         "record": "run a program and record what it does to memory",
         "import": "make a recording of a file of perf, Valgrind, ChampSim or DynamoRIO, or a CSV",
