@@ -50,6 +50,7 @@ void ss_sift_init(void) {
   if (text == NULL || !ss_options.stream) return;
   if (!read_gate(&text, &sifter.data) || !read_gate(&text, &sifter.code))
     VG_(fmsg_bad_option)("--ss-sift", "eight numbers are wanted\n");
+  sifter.keep = ss_keep_here();
   wanted = True;
   /* A few are read behind the last. */
   *(uint64_t*)more(&lines, SS_MOST_FETCHES, 8) = 0;

@@ -14,8 +14,10 @@ constexpr bool crosses(std::uint32_t entry) { return entry & 1; }
 // What was gathered and is to enter the machine, and what has to be looked up for it.
 struct Batch {
   ss_batch gathered{};
-  ss_lists lists;
-  ss_marks marks;
+  ss_lookups lookups;
+  ss_list lines, pages;  // of the data in there
+  // Which of these the first levels did not have, as marks; together they are what was missed.
+  ss_marks missed_lines, missed_pages;
   // For the passes, by index.
   std::uint64_t last[SS_FIRST_FETCH];   // byte; of data accesses that cross lines only
   std::uint64_t victims[SS_BATCH_ALL];  // tags thrown out of the watched cache; where it missed
@@ -30,7 +32,8 @@ constexpr std::uint32_t kOutcomes = 16;  // at most
 // thread to another, so that every byte counts.
 struct Missed {
   static constexpr std::uint32_t kEnough = 8192;  // accesses; then it is handed on
-  static constexpr std::uint32_t kRoom = kEnough + SS_BATCH_ALL;
+  static constexpr std::uint32_t kSlack = 32;     // may be written behind the last
+  static constexpr std::uint32_t kRoom = kEnough + SS_BATCH_ALL + kSlack;
   static constexpr std::uint32_t kFetch = 0xffffffff;  // in place of an operation
   // What was missed, and whether the access goes to several of them.
   static constexpr std::uint8_t kLine = SS_MARK_LINE, kPage = SS_MARK_PAGE, kLines = SS_MARK_LINES,

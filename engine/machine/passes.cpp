@@ -51,89 +51,7 @@ struct Simd {
 };
 #endif
 
-// Both are aligned to 64 bytes, and have room for as many more.
-void stream_out(void* to, const void* from, std::size_t bytes) {
-#if defined(__SSE2__)
-  auto* const out = static_cast<__m128i*>(to);
-  const auto* const in = static_cast<const __m128i*>(from);
-  for (std::size_t i = 0; i * sizeof *in < bytes; i += 4)
-    for (std::size_t j = i; j < i + 4; ++j) _mm_stream_si128(out + j, _mm_load_si128(in + j));
-#else
-  std::memcpy(to, from, bytes);
-#endif
-}
-
 }  // namespace
-
-void Missed::hand_over(Missed& to) const {
-  to.count = count;
-  stream_out(to.addresses, addresses, count * sizeof *addresses);
-  stream_out(to.operations, operations, count * sizeof *operations);
-  stream_out(to.what, what, count * sizeof *what);
-  for (std::uint32_t i = 0; i < wide_count; ++i) to.last[wide[i]] = last[wide[i]];
-#if defined(__SSE2__)
-  _mm_sfence();
-#endif
-}
-
-MissedOf::MissedOf(Batch& batch, Missed& to)
-    : batch_(batch),
-      missed_(to),
-      code_line_(batch.lists.code_lines.entries),
-      code_page_(batch.lists.code_pages.entries) {
-  for (ss_list* list : {&batch.lists.code_lines, &batch.lists.code_pages})
-    list->entries[list->count] = kNone;
-  std::fill(std::begin(batch.marks.of), std::end(batch.marks.of), std::uint8_t{0});
-  ss_mark_list(&batch.lists.lines, SS_MARK_LINE, &batch.marks);
-  ss_mark_list(&batch.lists.pages, SS_MARK_PAGE, &batch.marks);
-}
-
-// A block's fetches come before its data.
-void MissedOf::add_until(std::uint32_t index) {
-  for (;;) {
-    const std::uint32_t entry = std::min(*code_line_, *code_page_);
-    if (entry == kNone) break;
-    const std::uint32_t before = batch_.gathered.before[index_of(entry) - SS_FIRST_FETCH];
-    if (before > index) break;
-    add_data(before);
-    add_fetch(entry);
-  }
-  add_data(index);
-}
-
-void MissedOf::add_fetch(std::uint32_t entry) {
-  const std::uint32_t at = missed_.count++;
-  missed_.addresses[at] = batch_.gathered.addresses[index_of(entry)];
-  missed_.operations[at] = Missed::kFetch;
-  missed_.what[at] = 0;
-  for (auto& [list, what] : {std::pair(&code_line_, Missed::kLine), {&code_page_, Missed::kPage}}) {
-    if (**list != entry) continue;
-    missed_.what[at] |= what;
-    ++*list;
-  }
-}
-
-void MissedOf::add_data(std::uint32_t to) {
-  const ss_batch& gathered = batch_.gathered;
-  std::uint32_t count = missed_.count;
-  for (std::uint64_t base = done_ & ~63u; base < to; base += 64) {
-    std::uint64_t marked = ss_marked(batch_.marks.of + base) & ss_within(base, done_, to);
-    for (; marked; marked &= marked - 1) {
-      const std::uint64_t index = base + static_cast<unsigned>(std::countr_zero(marked));
-      const std::uint8_t what = batch_.marks.of[index];
-      missed_.addresses[count] = gathered.addresses[index];
-      missed_.operations[count] = gathered.operations[index];
-      missed_.what[count] = what;
-      if (what & (Missed::kLines | Missed::kPages)) [[unlikely]] {
-        missed_.last[count] = batch_.last[index];
-        missed_.wide[missed_.wide_count++] = count;
-      }
-      ++count;
-    }
-  }
-  missed_.count = count;
-  done_ = to;
-}
 
 bool Passes::opens(const Machine::Port& port) {
   const auto &caches = port.caches, &tlbs = port.tlbs;
@@ -178,7 +96,9 @@ void run_loads(Machine& machine, std::span<const std::uint64_t> addresses,
       gathered.operations[i] = i;  // each one of its own
     }
     gathered.data = count;
-    ss_filter(&data.get(), &code.get(), &gathered, sizes.data() + done, batch->last, &batch->lists);
+    ss_filter(&data.get(), &code.get(), &gathered, sizes.data() + done, batch->last,
+              &batch->lookups);
+    Passes::list(*batch);
     passes.enter(*batch, false);
     MissedOf(*batch, *missed).add_rest();
     done += count;
@@ -192,19 +112,26 @@ void run_loads(Machine& machine, std::span<const std::uint64_t> addresses,
 
 Passes::Passes(Machine& machine, std::uint32_t watched)
     : machine_(machine), watched_(watched), depths_(machine.data_.caches.depth + 1) {
-  const auto open = [](Entry& entry, Machine::Port& port) {
+  const auto open = [](Entry& entry, Machine::Port& port, Tells tells) {
     if (port.caches.depth == 0) return;
-    entry.cache = stage_of(*port.caches.levels[0], true);
-    if (port.tlbs.depth) entry.tlb = stage_of(*port.tlbs.levels[0], true);
+    entry.cache = stage_of(*port.caches.levels[0], tells, true);
+    if (port.tlbs.depth) entry.tlb = stage_of(*port.tlbs.levels[0], tells, true);
   };
-  open(data_, machine.data_);
-  open(code_, machine.fetch_);
+  open(data_, machine.data_, Tells::marks);
+  open(code_, machine.fetch_, Tells::nothing);
   const auto add = [](std::vector<Stage>& stages, const auto& path) {
-    for (std::uint32_t i = 1; i < path.depth; ++i)
-      stages.push_back(stage_of(*path.levels[i], false));
+    for (std::uint32_t i = 1; i < path.depth; ++i) {
+      Level& level = *path.levels[i];
+      // Whoever comes as far as the second is known beforehand.
+      const bool known = i == 1 && level.tag_bytes() <= kNearBytes;
+      stages.push_back(stage_of(level, known ? Tells::nothing : Tells::outcomes, false));
+    }
   };
   add(caches_, machine.data_.caches);
   add(tlbs_, machine.data_.tlbs);
+  if (caches_.empty()) return;
+  repeats_ = std::make_unique<Repeats>(*caches_.front().level);
+  caches_.front().repeats = repeats_.get();
 }
 
 Gates Passes::gates_of(const Machine& machine) {
@@ -223,21 +150,37 @@ Gates Passes::gates_of(const Machine& machine) {
   return {shape_of(machine.data_), shape_of(machine.fetch_)};
 }
 
-Passes::Stage Passes::stage_of(Level& level, bool first) {
-  return {&level, first ? pass_for<true, true>(level) : pass_for<false, true>(level),
-          first ? pass_for<true, false>(level) : pass_for<false, false>(level),
-          level.geometry().sets * level.geometry().ways, first};
+Passes::Stage Passes::stage_of(Level& level, Tells tells, bool first) {
+  const auto stage = [&]<Tells Told>() {
+    return Stage{&level, pass_for<Told, true>(level), pass_for<Told, false>(level),
+                 level.geometry().sets * level.geometry().ways, first};
+  };
+  if (tells == Tells::nothing) return stage.template operator()<Tells::nothing>();
+  if (tells == Tells::marks) return stage.template operator()<Tells::marks>();
+  return stage.template operator()<Tells::outcomes>();
+}
+
+void Passes::list(Batch& batch) {
+  const auto count = static_cast<std::uint32_t>(batch.gathered.data);
+  const Split lengths =
+      split(batch.lookups.data.of, count, batch.lines.entries, batch.pages.entries);
+  batch.lines.count = lengths.lines;
+  batch.pages.count = lengths.pages;
 }
 
 void Passes::enter(Batch& batch, bool victims) {
-  const auto enter_both = [&](Entry& entry, ss_list& lines, ss_list& pages) {
-    if (!entry.cache.level) lines.count = 0;
-    enter_first(batch, entry.cache, lines, victims && watches(entry.cache));
-    if (!entry.tlb.level) pages.count = 0;
-    enter_first(batch, entry.tlb, pages, false);
-  };
-  enter_both(data_, batch.lists.lines, batch.lists.pages);
-  enter_both(code_, batch.lists.code_lines, batch.lists.code_pages);
+  if (!data_.cache.level) batch.lines.count = 0;
+  if (!data_.tlb.level) batch.pages.count = 0;
+  for (ss_marks* marks : {&batch.missed_lines, &batch.missed_pages})
+    std::fill_n(marks->of, batch.gathered.data, std::uint8_t{0});
+  const bool watched = victims && watches(data_.cache);
+  enter_first(batch, data_.cache, batch.lines, &batch.missed_lines, SS_MARK_LINE, watched);
+  enter_first(batch, data_.tlb, batch.pages, &batch.missed_pages, SS_MARK_PAGE, false);
+  ss_list &lines = batch.lookups.code_lines, &pages = batch.lookups.code_pages;
+  if (!code_.cache.level) lines.count = 0;
+  if (!code_.tlb.level) pages.count = 0;
+  enter_first(batch, code_.cache, lines, nullptr, 0, victims && watches(code_.cache));
+  enter_first(batch, code_.tlb, pages, nullptr, 0, false);
 }
 
 bool Passes::watches(const Stage& stage) const {
@@ -246,15 +189,20 @@ bool Passes::watches(const Stage& stage) const {
 }
 
 // The first level of its path. Leaves in the list what it did not have.
-void Passes::enter_first(Batch& batch, Stage& stage, ss_list& list, bool victims) {
-  list.count = look_up(stage, {batch.gathered.addresses, batch.last, list.entries, list.count,
-                               nullptr, 0, victims ? batch.victims : nullptr});
+void Passes::enter_first(Batch& batch, Stage& stage, ss_list& list, ss_marks* marks,
+                         std::uint8_t mark, bool victims) {
+  list.count =
+      look_up(stage, {batch.gathered.addresses, batch.last, list.entries, list.count,
+                      victims ? batch.victims : nullptr, marks ? marks->of : nullptr, mark});
 }
 
 const Outcomes& Passes::go_on(Missed& missed) {
   const auto [lines, pages] = split(missed.what, missed.count, lines_.data(), pages_.data());
-  std::fill_n(outcomes_->caches, missed.count, Outcome{0});
-  std::fill_n(outcomes_->tlbs, missed.count, Outcome{0});
+  const auto unit = static_cast<std::uint8_t>(depths_);
+  for (std::uint32_t i = 0; i < missed.count; ++i) {
+    outcomes_->caches[i] = missed.what[i] & 1;
+    outcomes_->tlbs[i] = static_cast<Outcome>((missed.what[i] >> 1 & 1) * unit);
+  }
   go_on_path(missed, caches_, lines_, lines, outcomes_->caches, 1);
   go_on_path(missed, tlbs_, pages_, pages, outcomes_->tlbs, depths_);
   return *outcomes_;
@@ -265,9 +213,9 @@ void Passes::go_on_path(Missed& missed, std::vector<Stage>& stages,
                         std::uint32_t unit) {
   std::uint32_t outcome = unit;
   for (Stage& stage : stages) {
-    count =
-        look_up(stage, {missed.addresses, missed.last, list.data(), count, outcomes,
-                        static_cast<Outcome>(outcome), watches(stage) ? missed.victims : nullptr});
+    count = look_up(stage, {missed.addresses, missed.last, list.data(), count,
+                            watches(stage) ? missed.victims : nullptr, nullptr, 0, outcomes,
+                            static_cast<Outcome>(outcome)});
     outcome += unit;
   }
   for (std::uint32_t i = 0; i < count; ++i)
@@ -276,17 +224,19 @@ void Passes::go_on_path(Missed& missed, std::vector<Stage>& stages,
 
 std::uint32_t Passes::look_up(Stage& stage, Job job) {
   if (job.count == 0) return 0;
+  const std::uint32_t asked = job.count;
+  if (stage.repeats) job.count = stage.repeats->drop(job.list, job.count, job.addresses, job.last);
   const bool full = stage.empty == 0 && job.victims == nullptr;
   const std::uint32_t missed = (full ? stage.full : stage.filling)(*stage.level, job);
   stage.empty -= job.filled;
   Counters& counters = stage.level->counters;
-  if (!stage.first) counters.accesses[static_cast<unsigned>(AccessKind::load)] += job.count;
+  if (!stage.first) counters.accesses[static_cast<unsigned>(AccessKind::load)] += asked;
   counters.misses[static_cast<unsigned>(AccessKind::load)] += missed;
   return missed;
 }
 
-// `First` of its path: nothing is known of the accesses yet. `Full`: see Stage.
-template <typename Set, bool First, bool Full>
+// `Full`: see Stage.
+template <typename Set, Passes::Tells Told, bool Full>
 inline std::uint32_t Passes::pass(Level& level, Job& job) {
   constexpr std::uint64_t kAhead = 8;
   const Set set(level);
@@ -296,8 +246,10 @@ inline std::uint32_t Passes::pass(Level& level, Job& job) {
   const std::uint64_t count = job.count;
   const Outcome outcome = job.outcome;
   Outcome* const outcomes = job.outcomes;
+  std::uint8_t* const marks = job.marks;
+  const std::uint8_t mark = job.mark;
   std::uint64_t* const victims = job.victims;
-  const bool far = !First && level.tag_bytes() > kNearBytes;
+  const bool far = Told == Tells::outcomes && level.tag_bytes() > kNearBytes;
   std::uint64_t missed = 0, crossing = 0, filled = 0;
   for (std::uint64_t i = 0; i < count; ++i) {
     const std::uint32_t entry = list[i];
@@ -305,15 +257,18 @@ inline std::uint32_t Passes::pass(Level& level, Job& job) {
       level.prefetch_on_host(addresses[index_of(list[i + kAhead])] >> bits);
     list[missed] = entry;
     const std::uint32_t index = index_of(entry);
-    if (!First) outcomes[index] = outcome;
+    if constexpr (Told == Tells::outcomes) outcomes[index] = outcome;
     if (crosses(entry)) [[unlikely]] {
       const bool hit = enter_crossing(level, job, index);
       missed += !hit;
       crossing += !hit;
+      if constexpr (Told == Tells::marks)
+        marks[index] = static_cast<std::uint8_t>(hit ? 0 : mark | mark << 2);
       continue;
     }
     const Touched touched = set.enter(addresses[index] >> bits);
     missed += !touched.hit;
+    if constexpr (Told == Tells::marks) marks[index] = touched.hit ? std::uint8_t{0} : mark;
     if constexpr (!Full) {
       filled += !touched.hit & (touched.tag == kEmpty);
       if (victims) victims[index] = touched.tag;
@@ -346,36 +301,36 @@ inline std::uint32_t Passes::pass(Level& level, Job& job) {
 }
 
 #if defined(__x86_64__)
-template <typename Lru, bool First, bool Full>
+template <typename Lru, Passes::Tells Told, bool Full>
 __attribute__((flatten, target("avx512f,avx512vl,avx512dq,bmi,bmi2"))) std::uint32_t
 Passes::pass_avx512(Level& level, Job& job) {
-  return pass<Simd<Lru>, First, Full>(level, job);
+  return pass<Simd<Lru>, Told, Full>(level, job);
 }
 
-template <typename Lru, bool First, bool Full>
+template <typename Lru, Passes::Tells Told, bool Full>
 __attribute__((flatten, target("avx2,bmi,bmi2"))) std::uint32_t Passes::pass_avx2(Level& level,
                                                                                   Job& job) {
-  return pass<Simd<Lru>, First, Full>(level, job);
+  return pass<Simd<Lru>, Told, Full>(level, job);
 }
 #endif
 
-template <bool First, bool Full>
+template <Passes::Tells Told, bool Full>
 Passes::Pass Passes::pass_for(const Level& level) {
 #if defined(__x86_64__)
   const auto touches = [&](auto lru) { return level.touches_with(decltype(lru)::touch); };
-  if (!std::has_single_bit(level.geometry().sets)) return pass<ByPointer, First, Full>;
+  if (!std::has_single_bit(level.geometry().sets)) return pass<ByPointer, Told, Full>;
   const bool avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
                       __builtin_cpu_supports("avx512dq");
   const std::uint32_t ways = level.geometry().ways;
   if (avx512 && touches(LruAvx512<1>{}))
-    return ways == 8 ? pass_avx512<LruEight, First, Full> : pass_avx512<LruAvx512<1>, First, Full>;
-  if (avx512 && touches(LruAvx512<2>{})) return pass_avx512<LruAvx512<2>, First, Full>;
+    return ways == 8 ? pass_avx512<LruEight, Told, Full> : pass_avx512<LruAvx512<1>, Told, Full>;
+  if (avx512 && touches(LruAvx512<2>{})) return pass_avx512<LruAvx512<2>, Told, Full>;
   if (touches(LruAvx2<1>{}))
-    return avx512 ? pass_avx512<LruFour, First, Full> : pass_avx2<LruAvx2<1>, First, Full>;
-  if (touches(LruAvx2<2>{})) return pass_avx2<LruAvx2<2>, First, Full>;
-  if (touches(LruAvx2<4>{})) return pass_avx2<LruAvx2<4>, First, Full>;
+    return avx512 ? pass_avx512<LruFour, Told, Full> : pass_avx2<LruAvx2<1>, Told, Full>;
+  if (touches(LruAvx2<2>{})) return pass_avx2<LruAvx2<2>, Told, Full>;
+  if (touches(LruAvx2<4>{})) return pass_avx2<LruAvx2<4>, Told, Full>;
 #endif
-  return pass<ByPointer, First, Full>;
+  return pass<ByPointer, Told, Full>;
 }
 
 }  // namespace stallscope::machine

@@ -20,6 +20,7 @@
 #include "machine/batch.h"
 #include "machine/gate.h"
 #include "machine/machine.h"
+#include "machine/repeats.h"
 #include "machine/split.h"
 
 namespace stallscope::machine {
@@ -35,9 +36,11 @@ class Passes {
   // victims are wanted.
   Passes(Machine& machine, std::uint32_t watched);
 
-  // What is in the batch's lists through the first levels. Afterwards the lists have what these
-  // did not have, see MissedOf. `victims` are wanted where the watched cache is one of these, which
-  // takes longer.
+  // Lists what is to be looked up for the batch's data.
+  static void list(Batch& batch);
+  // What is listed through the first levels. Afterwards lists and marks have what these did not
+  // have, see MissedOf. `victims` are wanted where the watched cache is one of these, which takes
+  // longer.
   void enter(Batch& batch, bool victims);
   // Whether the watched cache is the first one for data, so that its victims are in the batch.
   bool watches_first() const { return data_.cache.level && watches(data_.cache); }
@@ -58,14 +61,19 @@ class Passes {
   void leave();
 
  private:
+  // What a pass says of each access, besides the list.
+  enum class Tells { nothing, marks, outcomes };
   struct Job {
     const std::uint64_t* addresses;
     const std::uint64_t* last;
     std::uint32_t* list;  // those that miss move to its front
     std::uint32_t count;
-    Outcome* outcomes;  // gets `outcome` for each that is looked up; nullptr at first
-    Outcome outcome;
-    std::uint64_t* victims;    // by index; nullptr unless watched
+    std::uint64_t* victims;  // by index; nullptr unless watched
+    // By index, where they are told: `mark` if it is missed, else 0; `outcome` in any case.
+    std::uint8_t* marks = nullptr;
+    std::uint8_t mark = 0;
+    Outcome* outcomes = nullptr;
+    Outcome outcome = 0;
     std::uint64_t filled = 0;  // ways that were empty
   };
   using Pass = std::uint32_t (*)(Level&, Job&);
@@ -74,31 +82,34 @@ class Passes {
     Pass full, filling;   // where no way is empty and no victim is wanted, and elsewhere
     std::uint64_t empty;  // ways
     bool first;           // of its path
+    Repeats* repeats = nullptr;
   };
   struct Entry {
     Stage cache{}, tlb{};
   };
   static bool opens(const Machine::Port& port);
-  static Stage stage_of(Level& level, bool first);
-  template <bool First, bool Full>
+  static Stage stage_of(Level& level, Tells tells, bool first);
+  template <Tells Told, bool Full>
   static Pass pass_for(const Level& level);
-  void enter_first(Batch& batch, Stage& stage, ss_list& list, bool victims);
+  void enter_first(Batch& batch, Stage& stage, ss_list& list, ss_marks* marks, std::uint8_t mark,
+                   bool victims);
   void go_on_path(Missed& missed, std::vector<Stage>& stages, std::vector<std::uint32_t>& list,
                   std::uint32_t count, Outcome* outcomes, std::uint32_t unit);
   bool watches(const Stage& stage) const;
   static std::uint32_t look_up(Stage& stage, Job job);
   // One level; how many accesses it did not have.
-  template <typename Set, bool First, bool Full>
+  template <typename Set, Tells Told, bool Full>
   static std::uint32_t pass(Level& level, Job& job);
-  template <typename Lru, bool First, bool Full>
+  template <typename Lru, Tells Told, bool Full>
   static std::uint32_t pass_avx512(Level& level, Job& job);
-  template <typename Lru, bool First, bool Full>
+  template <typename Lru, Tells Told, bool Full>
   static std::uint32_t pass_avx2(Level& level, Job& job);
   static bool enter_crossing(Level& level, Job& job, std::uint32_t index);
 
   Machine& machine_;
   Entry data_, code_;
   std::vector<Stage> caches_, tlbs_;  // behind the first
+  std::unique_ptr<Repeats> repeats_;  // of the second cache
   // Of go_on(): what is on its way through them.
   std::vector<std::uint32_t> lines_ = std::vector<std::uint32_t>(Missed::kRoom + kSplitSlack),
                              pages_ = lines_;

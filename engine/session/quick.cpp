@@ -14,6 +14,22 @@ namespace {
 constexpr std::size_t kSpansMore = 4;  // are read behind the last
 static_assert(CodeLines::kSlack >= SS_MOST_FETCHES);
 
+// How many entries in front are of operations below `known`, and none of a fetch. Sixteen at a
+// time, which the compiler makes few instructions of.
+std::uint32_t data_in_a_row(const std::uint32_t* entries, std::uint32_t count,
+                            std::uint32_t known) {
+  constexpr std::uint32_t kStep = 16;
+  std::uint32_t row = 0;
+  for (; row + kStep <= count; row += kStep) {
+    std::uint32_t others = 0;
+    for (std::uint32_t i = 0; i < kStep; ++i)
+      others += (entries[row + i] & SS_KEPT_OPERATION) >= known;
+    if (others) break;
+  }
+  while (row < count && (entries[row] & SS_KEPT_OPERATION) < known) ++row;
+  return row;
+}
+
 }  // namespace
 
 Quick::Quick(machine::Machine& machine, const stream::CodeTable& code, CodeLines& lines,
@@ -166,18 +182,21 @@ Status Quick::on_sifted(const ss_sifted& sifted, std::string_view kept) {
 bool Quick::unpack(std::string_view kept, std::uint32_t count) {
   const auto* const addresses = reinterpret_cast<const std::uint64_t*>(kept.data());
   const auto* const operations = reinterpret_cast<const std::uint32_t*>(addresses + count);
-  std::uint8_t* const what = batch_.marks.of;  // free until something was missed
+  std::uint8_t* const what = batch_.lookups.data.of;
   const auto known = static_cast<std::uint32_t>(sizes_.size());
-  ss_lists& lists = batch_.lists;
-  lists.code_lines.count = lists.code_pages.count = 0;
-  std::uint32_t data = 0, fetches = 0;
+  ss_list &code_lines = batch_.lookups.code_lines, &code_pages = batch_.lookups.code_pages;
+  code_lines.count = code_pages.count = 0;
+  std::uint32_t data = 0, fetches = 0, all = 0;
   for (std::uint32_t done = 0;; ++done) {
     // Data in a row, which nearly all is.
     const std::uint32_t room = std::min<std::uint32_t>(count - done, SS_FIRST_FETCH - data);
-    std::uint32_t row = 0;
-    for (; row < room && (operations[done + row] & SS_KEPT_OPERATION) < known; ++row) {
-      gathered_.operations[data + row] = operations[done + row] & SS_KEPT_OPERATION;
-      what[data + row] = static_cast<std::uint8_t>(operations[done + row] >> SS_KEPT_SHIFT);
+    const std::uint32_t row = data_in_a_row(operations + done, room, known);
+    for (std::uint32_t i = 0; i < row; ++i)
+      gathered_.operations[data + i] = operations[done + i] & SS_KEPT_OPERATION;
+    for (std::uint32_t i = 0; i < row; ++i) {
+      const std::uint32_t looked_up = operations[done + i] >> SS_KEPT_SHIFT;
+      what[data + i] = static_cast<std::uint8_t>(looked_up);
+      all |= looked_up;
     }
     std::copy_n(addresses + done, row, gathered_.addresses + data);
     data += row;
@@ -189,18 +208,15 @@ bool Quick::unpack(std::string_view kept, std::uint32_t count) {
     gathered_.addresses[index] = addresses[done];
     gathered_.before[fetches++] = data;
     for (auto [list, mark] :
-         {std::pair(&lists.code_lines, SS_MARK_LINE), std::pair(&lists.code_pages, SS_MARK_PAGE)})
+         {std::pair(&code_lines, SS_MARK_LINE), std::pair(&code_pages, SS_MARK_PAGE)})
       if (fetch >> SS_KEPT_SHIFT & mark) list->entries[list->count++] = ss_entry(index, false);
   }
-  for (std::uint32_t i = 0; i < data; ++i)
-    if (what[i] & (SS_MARK_LINES | SS_MARK_PAGES)) [[unlikely]]
+  constexpr std::uint32_t kWide = SS_MARK_LINES | SS_MARK_PAGES;
+  for (std::uint32_t i = 0; (all & kWide) && i < data; ++i)
+    if (what[i] & kWide) [[unlikely]]
       batch_.last[i] = machine::last_byte(gathered_.addresses[i], sizes_[gathered_.operations[i]]);
   gathered_.data = data;
   gathered_.fetches = fetches;
-  const machine::Split lengths =
-      machine::split(what, data, lists.lines.entries, lists.pages.entries);
-  lists.lines.count = lengths.lines;
-  lists.pages.count = lengths.pages;
   return true;
 }
 
@@ -209,8 +225,8 @@ void Quick::enter(bool at_once) {
     data_.forget();
     fetch_.forget();
   }
-  absent_ +=
-      ss_filter(&data_.get(), &fetch_.get(), &gathered_, sizes_.data(), batch_.last, &batch_.lists);
+  absent_ += ss_filter(&data_.get(), &fetch_.get(), &gathered_, sizes_.data(), batch_.last,
+                       &batch_.lookups);
   accesses_ += gathered_.data;
   fetches_ += gathered_.fetches + gathered_.refetches;
   pass(at_once);
@@ -219,7 +235,8 @@ void Quick::enter(bool at_once) {
 void Quick::pass(bool at_once) {
   Turn& turn = *own_;
   // Most batches are over before the next sample, even if everything in them is missed.
-  passes_.enter(batch_, foreseen_.left() <= batch_.lists.lines.count);
+  passes_.list(batch_);
+  passes_.enter(batch_, foreseen_.left() <= batch_.lines.count);
   if (passes_.watches_first()) foresee_samples(turn);
   machine::MissedOf missed(batch_, turn.missed);
   for (Deferred& deferred : deferred_) {
@@ -242,7 +259,7 @@ void Quick::pass(bool at_once) {
 }
 
 void Quick::foresee_samples(Turn& turn) {
-  const ss_list& missed = batch_.lists.lines;
+  const ss_list& missed = batch_.lines;
   std::uint64_t done = 0;
   while (foreseen_.left() <= missed.count - done) {
     done += foreseen_.left();

@@ -34,7 +34,7 @@ SS_SIEVE void ss_gate_forget(const struct ss_gate* gate) {
   for (uint64_t i = 0; i <= gate->page_mask; i++) gate->pages[i] = ~0ULL;
 }
 
-#define SS_BATCH_ROOM 2048   /* data accesses, and as many fetches */
+#define SS_BATCH_ROOM 1024   /* data accesses, and as many fetches */
 #define SS_MOST_AT_ONCE 128  /* data accesses that are added at once */
 #define SS_FETCHES_AT_ONCE 4 /* and fetches, of most blocks */
 #define SS_MOST_FETCHES 16   /* of any that is added at once */
@@ -225,12 +225,19 @@ SS_SIEVE const uint64_t* ss_gather(struct ss_sieve* sieve, const uint64_t* at, c
   }
 }
 
+/* What lists have of each access of a batch, so that they can be gone through together. */
+#define SS_MARK_LINE 1u
+#define SS_MARK_PAGE 2u
+#define SS_MARK_LINES 4u /* it goes to several lines */
+#define SS_MARK_PAGES 8u
+struct ss_marks {
+  uint8_t of[SS_FIRST_FETCH + 64]; /* by index of data */
+};
+
 /* An access that may go to several lines; its last byte. */
 static __attribute__((noinline, unused)) uint64_t ss_filter_wide(const struct ss_gate* gate,
                                                                  uint64_t address, uint32_t size,
-                                                                 uint64_t index,
-                                                                 struct ss_list* lines,
-                                                                 struct ss_list* pages) {
+                                                                 uint8_t* mark) {
   const uint64_t end = address + size - 1, last = end < address ? ~0ULL : end;
   const uint64_t first_line = address >> gate->line_bits, last_line = last >> gate->line_bits;
   const uint64_t first_page = address >> gate->page_bits, last_page = last >> gate->page_bits;
@@ -238,19 +245,24 @@ static __attribute__((noinline, unused)) uint64_t ss_filter_wide(const struct ss
     gate->lines[line & gate->line_mask] = line;
   for (uint64_t page = first_page; page <= last_page; page++)
     gate->pages[page & gate->page_mask] = page;
-  lines->entries[lines->count++] = ss_entry(index, first_line != last_line);
-  pages->entries[pages->count++] = ss_entry(index, first_page != last_page);
+  *mark = (uint8_t)(SS_MARK_LINE | SS_MARK_PAGE | (first_line != last_line) * SS_MARK_LINES |
+                    (first_page != last_page) * SS_MARK_PAGES);
   return last;
 }
 
-/* Lists an access at this place if its set saw another line (or page) last: 1, else 0. */
-SS_SIEVE uint64_t ss_list_new(uint64_t* seen, uint64_t mask, uint64_t number, uint64_t index,
-                              struct ss_list* list, uint64_t at) {
+/* 1 if the set saw another line (or page) last, else 0. */
+SS_SIEVE uint64_t ss_is_new(uint64_t* seen, uint64_t mask, uint64_t number) {
   uint64_t* const last = seen + (number & mask);
   const uint64_t is_new = *last != number;
-  list->entries[at] = ss_entry(index, 0);
   *last = number;
   return is_new;
+}
+
+/* Lists an access at this place if it is new: 1, else 0. */
+SS_SIEVE uint64_t ss_list_new(uint64_t* seen, uint64_t mask, uint64_t number, uint64_t index,
+                              struct ss_list* list, uint64_t at) {
+  list->entries[at] = ss_entry(index, 0);
+  return ss_is_new(seen, mask, number);
 }
 
 /* Fetches. `line_bits` and `page_bits` are the gate's, and given
@@ -275,31 +287,25 @@ SS_SIEVE void ss_filter_code(const struct ss_gate* gate, uint32_t line_bits, uin
    many did not happen. */
 SS_SIEVE uint64_t ss_filter_data(const struct ss_gate* gate, uint32_t line_bits, uint32_t page_bits,
                                  const struct ss_batch* batch, const uint32_t* sizes,
-                                 uint64_t* last, struct ss_list* line_list,
-                                 struct ss_list* page_list) {
+                                 uint64_t* last, struct ss_marks* marks) {
   uint64_t *const lines = gate->lines, *const pages = gate->pages;
   const uint64_t line_mask = gate->line_mask, page_mask = gate->page_mask;
   const uint64_t offset_mask = (1ULL << line_bits) - 1, count = batch->data;
-  uint64_t line_count = 0, page_count = 0, absent = 0;
+  uint64_t absent = 0;
   for (uint64_t i = 0; i < count; i++) {
     const uint64_t address = batch->addresses[i];
     if (__builtin_expect((address & offset_mask) + batch->spans[i] > offset_mask, 0)) {
-      if (address == SS_NO_ADDRESS) {
+      marks->of[i] = 0;
+      if (address == SS_NO_ADDRESS)
         absent++;
-        continue;
-      }
-      line_list->count = (uint32_t)line_count;
-      page_list->count = (uint32_t)page_count;
-      last[i] = ss_filter_wide(gate, address, sizes[batch->operations[i]], i, line_list, page_list);
-      line_count = line_list->count;
-      page_count = page_list->count;
+      else
+        last[i] = ss_filter_wide(gate, address, sizes[batch->operations[i]], &marks->of[i]);
       continue;
     }
-    line_count += ss_list_new(lines, line_mask, address >> line_bits, i, line_list, line_count);
-    page_count += ss_list_new(pages, page_mask, address >> page_bits, i, page_list, page_count);
+    const uint64_t line = ss_is_new(lines, line_mask, address >> line_bits);
+    const uint64_t page = ss_is_new(pages, page_mask, address >> page_bits);
+    marks->of[i] = (uint8_t)(line * SS_MARK_LINE + page * SS_MARK_PAGE);
   }
-  line_list->count = (uint32_t)line_count;
-  page_list->count = (uint32_t)page_count;
   return absent;
 }
 
@@ -310,39 +316,24 @@ SS_SIEVE int ss_gate_usual(const struct ss_gate* gate) {
   return gate->line_bits == SS_LINE_BITS && gate->page_bits == SS_PAGE_BITS;
 }
 
-/* What a batch has to look up, of each kind. */
-struct ss_lists {
-  struct ss_list lines, pages, code_lines, code_pages;
+/* What a batch has to look up, of each kind: data by marks, fetches by lists. */
+struct ss_lookups {
+  struct ss_marks data;
+  struct ss_list code_lines, code_pages;
 };
 
 /* Returns how many accesses did not happen. */
 static inline uint64_t ss_filter(const struct ss_gate* data, const struct ss_gate* code,
                                  const struct ss_batch* batch, const uint32_t* sizes,
-                                 uint64_t* last, struct ss_lists* to) {
+                                 uint64_t* last, struct ss_lookups* to) {
   if (ss_gate_usual(code))
     ss_filter_code(code, SS_LINE_BITS, SS_PAGE_BITS, batch, &to->code_lines, &to->code_pages);
   else
     ss_filter_code(code, code->line_bits, code->page_bits, batch, &to->code_lines, &to->code_pages);
-  return ss_gate_usual(data) ? ss_filter_data(data, SS_LINE_BITS, SS_PAGE_BITS, batch, sizes, last,
-                                              &to->lines, &to->pages)
-                             : ss_filter_data(data, data->line_bits, data->page_bits, batch, sizes,
-                                              last, &to->lines, &to->pages);
-}
-
-/* What lists have of each access of a batch, so that they can be gone through together. */
-#define SS_MARK_LINE 1u
-#define SS_MARK_PAGE 2u
-#define SS_MARK_LINES 4u /* it goes to several lines */
-#define SS_MARK_PAGES 8u
-struct ss_marks {
-  uint8_t of[SS_FIRST_FETCH + 64]; /* by index of data */
-};
-
-SS_SIEVE void ss_mark_list(const struct ss_list* list, uint32_t mark, struct ss_marks* to) {
-  for (uint32_t i = 0; i < list->count; i++) {
-    const uint32_t entry = list->entries[i];
-    to->of[entry >> 1] |= (uint8_t)(mark | (entry & 1) * mark << 2);
-  }
+  return ss_gate_usual(data)
+             ? ss_filter_data(data, SS_LINE_BITS, SS_PAGE_BITS, batch, sizes, last, &to->data)
+             : ss_filter_data(data, data->line_bits, data->page_bits, batch, sizes, last,
+                              &to->data);
 }
 
 /* Of 64 accesses in a row: those that are in a list, a bit each. */

@@ -5,6 +5,10 @@
 #define STALLSCOPE_SIFT_H
 
 #include "sieve/sieve.h"
+#if defined(__x86_64__)
+#include <cpuid.h>
+#include <immintrin.h>
+#endif
 
 /* What a filter kept of a batch, in the order of the program, as the capture tool hands it on. */
 #define SS_KEPT_SHIFT 28
@@ -13,12 +17,17 @@
 /* Above the number: what is to be looked up, as marks. */
 
 struct ss_kept {
-  uint64_t addresses[SS_BATCH_ALL];
-  uint32_t operations[SS_BATCH_ALL];
+  uint64_t addresses[SS_BATCH_ALL + 16]; /* some may be written behind the last */
+  uint32_t operations[SS_BATCH_ALL + 16];
 };
 
-SS_SIEVE uint32_t ss_keep_data(const struct ss_batch* batch, const struct ss_marks* marks,
-                               uint64_t from, uint64_t to, struct ss_kept* kept, uint32_t count) {
+/* The data accesses of a batch that are marked. */
+typedef uint32_t ss_keep(const struct ss_batch* batch, const struct ss_marks* marks, uint64_t from,
+                         uint64_t to, struct ss_kept* kept, uint32_t count);
+
+static inline uint32_t ss_keep_data(const struct ss_batch* batch, const struct ss_marks* marks,
+                                    uint64_t from, uint64_t to, struct ss_kept* kept,
+                                    uint32_t count) {
   for (uint64_t base = from & ~63ULL; base < to; base += 64) {
     uint64_t marked = ss_marked(marks->of + base) & ss_within(base, from, to);
     for (; marked; marked &= marked - 1) {
@@ -31,41 +40,82 @@ SS_SIEVE uint32_t ss_keep_data(const struct ss_batch* batch, const struct ss_mar
   return count;
 }
 
+#if defined(__x86_64__)
+/* Sixteen at a time. */
+__attribute__((target("avx512f,avx512vl,avx512bw,popcnt"), unused)) static uint32_t
+ss_keep_data_avx512(const struct ss_batch* batch, const struct ss_marks* marks, uint64_t from,
+                    uint64_t to, struct ss_kept* kept, uint32_t count) {
+  const __mmask16 all = 0xffff; /* the unmasked forms make GCC 12 warn */
+  for (uint64_t base = from; base < to; base += 16) {
+    const uint64_t left = to - base;
+    const __mmask16 within = (__mmask16)(left < 16 ? (1u << left) - 1 : 0xffff);
+    const __m128i mark = _mm_loadu_si128((const __m128i*)(marks->of + base));
+    const __mmask16 marked = _mm_mask_test_epi8_mask(within, mark, mark);
+    const __mmask8 low = (__mmask8)marked, high = (__mmask8)(marked >> 8);
+    const __m512i above =
+        _mm512_maskz_slli_epi32(all, _mm512_maskz_cvtepu8_epi32(all, mark), SS_KEPT_SHIFT);
+    const __m512i operations = _mm512_or_epi32(_mm512_loadu_si512(batch->operations + base), above);
+    _mm512_storeu_si512(
+        kept->addresses + count,
+        _mm512_maskz_compress_epi64(low, _mm512_loadu_si512(batch->addresses + base)));
+    _mm512_storeu_si512(
+        kept->addresses + count + _mm_popcnt_u32(low),
+        _mm512_maskz_compress_epi64(high, _mm512_loadu_si512(batch->addresses + base + 8)));
+    _mm512_storeu_si512(kept->operations + count, _mm512_maskz_compress_epi32(marked, operations));
+    count += (uint32_t)_mm_popcnt_u32(marked);
+  }
+  return count;
+}
+
+/* Whether processor and kernel have these. Asked here because the capture tool has no library. */
+SS_SIEVE int ss_has_avx512(void) {
+  unsigned a, b, c, d, low, high;
+  if (!__get_cpuid(1, &a, &b, &c, &d) || !(c & bit_OSXSAVE) || !(c & bit_POPCNT)) return 0;
+  __asm__("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+  if ((low & 0xe6) != 0xe6 || !__get_cpuid_count(7, 0, &a, &b, &c, &d)) return 0;
+  return (b & bit_AVX512F) && (b & bit_AVX512VL) && (b & bit_AVX512BW);
+}
+#endif
+
+static inline ss_keep* ss_keep_here(void) {
+#if defined(__x86_64__)
+  if (ss_has_avx512()) return ss_keep_data_avx512;
+#endif
+  return ss_keep_data;
+}
+
 /* How many are kept. A block's fetches come before its data. */
-static inline uint32_t ss_merge(const struct ss_batch* batch, struct ss_lists* lists,
-                                struct ss_marks* marks, struct ss_kept* kept) {
+static inline uint32_t ss_merge(const struct ss_batch* batch, struct ss_lookups* lookups,
+                                struct ss_kept* kept, ss_keep* keep) {
   const uint32_t none = ~0u; /* behind the last entry of a list */
-  const uint32_t *line = lists->code_lines.entries, *page = lists->code_pages.entries;
-  lists->code_lines.entries[lists->code_lines.count] = none;
-  lists->code_pages.entries[lists->code_pages.count] = none;
-  __builtin_memset(marks->of, 0, sizeof marks->of);
-  ss_mark_list(&lists->lines, SS_MARK_LINE, marks);
-  ss_mark_list(&lists->pages, SS_MARK_PAGE, marks);
+  const uint32_t *line = lookups->code_lines.entries, *page = lookups->code_pages.entries;
+  lookups->code_lines.entries[lookups->code_lines.count] = none;
+  lookups->code_pages.entries[lookups->code_pages.count] = none;
   uint32_t count = 0;
   uint64_t done = 0;
   while (*line != none || *page != none) {
     const uint32_t entry = *line < *page ? *line : *page;
     const uint32_t is_line = *line == entry, is_page = *page == entry;
     const uint64_t before = batch->before[(entry >> 1) - SS_FIRST_FETCH];
-    count = ss_keep_data(batch, marks, done, before, kept, count);
+    count = keep(batch, &lookups->data, done, before, kept, count);
     done = before;
     kept->addresses[count] = batch->addresses[entry >> 1];
     kept->operations[count++] = SS_KEPT_FETCH | (is_line | is_page << 1) << SS_KEPT_SHIFT;
     line += is_line;
     page += is_page;
   }
-  return ss_keep_data(batch, marks, done, batch->data, kept, count);
+  return keep(batch, &lookups->data, done, batch->data, kept, count);
 }
 
 struct ss_sifter {
   struct ss_sieve sieve;
   struct ss_gate data, code;
   const uint32_t* sizes; /* by operation */
-  int stale;             /* the gates have not seen what went by last */
+  ss_keep* keep;
+  int stale; /* the gates have not seen what went by last */
   /* Room to work in. */
   struct ss_batch batch;
-  struct ss_lists lists;
-  struct ss_marks marks;
+  struct ss_lookups lookups;
   struct ss_kept kept;
   uint64_t last[SS_FIRST_FETCH];
 };
@@ -97,8 +147,8 @@ static inline uint64_t ss_sift_run(struct ss_sifter* sifter, const uint64_t** at
     sifter->stale = 0;
   }
   const uint64_t absent =
-      ss_filter(&sifter->data, &sifter->code, batch, sifter->sizes, sifter->last, &sifter->lists);
-  const uint64_t count = ss_merge(batch, &sifter->lists, &sifter->marks, &sifter->kept);
+      ss_filter(&sifter->data, &sifter->code, batch, sifter->sizes, sifter->last, &sifter->lookups);
+  const uint64_t count = ss_merge(batch, &sifter->lookups, &sifter->kept, sifter->keep);
   const uint64_t words = SS_SIFTED_HEAD + count + (count + 1) / 2;
   if (words > (uint64_t)(*at - run)) return 0;
   struct ss_sifted* const record = (struct ss_sifted*)to;

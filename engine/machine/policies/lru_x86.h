@@ -79,6 +79,12 @@ struct LruAvx512 {
   }
 };
 
+// Ones up to and with the lowest one, all where there is none. Masks stay masks: on the way through
+// a register of the other kind everything behind would wait.
+__attribute__((target("avx512f,avx512dq"))) inline __mmask8 up_to_match(__mmask8 match) {
+  return _kxor_mask8(match, _kadd_mask8(match, __mmask8{0xff}));
+}
+
 // Sets of eight ways.
 struct LruEight {
   __attribute__((target("avx512f,avx512vl,avx512dq"))) static Touched enter(const Sets& s,
@@ -88,24 +94,24 @@ struct LruEight {
     const __m512i wanted = _mm512_set1_epi64(static_cast<long long>(key));
     const __m512i old = _mm512_load_si512(tags);
     const std::uint64_t victim = tags[7];
-    const std::uint32_t match = _cvtmask8_u32(_mm512_cmpeq_epi64_mask(old, wanted));
-    const __mmask8 moved = _cvtu32_mask8(match ^ (match - 1));
-    _mm512_store_si512(tags, _mm512_mask_alignr_epi64(old, moved, old, wanted, 7));
+    const __mmask8 match = _mm512_cmpeq_epi64_mask(old, wanted);
+    _mm512_store_si512(tags, _mm512_mask_alignr_epi64(old, up_to_match(match), old, wanted, 7));
     return {victim, match != 0};
   }
 };
 
 // Sets of up to four ways whose stride is four, with the narrower vectors of AVX-512.
 struct LruFour {
-  __attribute__((target("avx512f,avx512vl"))) static Touched enter(const Sets& s, std::uint64_t set,
-                                                                   std::uint64_t key) {
+  __attribute__((target("avx512f,avx512vl,avx512dq"))) static Touched enter(const Sets& s,
+                                                                            std::uint64_t set,
+                                                                            std::uint64_t key) {
     std::uint64_t* tags = s.tags + set * 4;
     auto* const place = reinterpret_cast<__m256i*>(tags);
     const __m256i wanted = _mm256_set1_epi64x(static_cast<long long>(key));
     const std::uint64_t victim = tags[s.ways - 1];
     const __m256i old = _mm256_load_si256(place);
-    const std::uint64_t match = _mm256_cmpeq_epi64_mask(old, wanted);
-    const auto moved = static_cast<__mmask8>((match ^ (match - 1)) & s.all_ways);
+    const __mmask8 match = _mm256_cmpeq_epi64_mask(old, wanted);
+    const __mmask8 moved = _kand_mask8(up_to_match(match), static_cast<__mmask8>(s.all_ways));
     _mm256_store_si256(place, _mm256_mask_alignr_epi64(old, moved, old, wanted, 3));
     return {victim, match != 0};
   }

@@ -217,6 +217,7 @@ class Sifting {
     sifter_->code = fetch_.get();
     sifter_->sizes = sizes_.data();
     sifter_->sieve = {exits_.data(), exits_.size(), lines_.data(), spans_.data(), SS_NO_LINE, 0};
+    sifter_->keep = ss_keep_here();
     sifter_->stale = 1;
   }
   // Buffer by buffer, some as they are.
