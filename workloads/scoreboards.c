@@ -23,7 +23,7 @@ struct worker {
 };
 
 uint64_t rounds_done;  // shared by all threads
-static struct start_line start_line;
+static pthread_barrier_t start_line;
 
 NOINLINE static uint64_t* make_scoreboard(void) {
   uint64_t* board = must(aligned_alloc(64, SLOTS * sizeof *board));
@@ -52,7 +52,7 @@ NOINLINE static uint64_t walk_private_data(const uint64_t* data, uint64_t sum) {
 static void* work(void* argument) {
   struct worker* self = argument;
   uint64_t state = self->number << 32;
-  start_together(&start_line);
+  pthread_barrier_wait(&start_line);
   for (uint64_t i = 0; i < self->rounds; i++) {
     state = update_scoreboard(self->scoreboard, state);
     self->checksum = walk_private_data(self->private_data, self->checksum);
@@ -94,7 +94,7 @@ int main(int argc, char** argv) {
   for (uint64_t i = 0; i < groups; i++) boards[i] = make_scoreboard();
   struct worker* workers = make_workers(&sizes, rounds, boards);
   shuffle(order, threads, seed);
-  draw_start_line(&start_line, threads);
+  pthread_barrier_init(&start_line, NULL, (unsigned)threads);
   for (uint64_t i = 0; i < threads; i++) {
     struct worker* worker = &workers[order[i]];
     worker->thread = start_thread(worker->group, worker->member, work, worker);

@@ -5,7 +5,6 @@
 #define STALLSCOPE_WORKLOADS_THREADS_H
 
 #include <pthread.h>
-#include <sched.h>
 #include <string.h>
 
 #include "random.h"
@@ -57,24 +56,6 @@ static inline void shuffle(uint64_t* order, uint64_t count, uint64_t seed) {
     order[i] = order[j];
     order[j] = held;
   }
-}
-
-// Nobody leaves it before all are awake: on a busy machine threads that are woken one by one may
-// have done their work before the next one begins, and then share nothing at any time.
-struct start_line {
-  pthread_barrier_t barrier;
-  __attribute__((aligned(512))) uint64_t asleep;  // no line of any machine has both
-};
-
-static inline void draw_start_line(struct start_line* line, uint64_t threads) {
-  pthread_barrier_init(&line->barrier, NULL, (unsigned)threads);
-  line->asleep = threads;
-}
-
-static inline void start_together(struct start_line* line) {
-  pthread_barrier_wait(&line->barrier);
-  __atomic_fetch_sub(&line->asleep, 1, __ATOMIC_RELAXED);
-  while (__atomic_load_n(&line->asleep, __ATOMIC_RELAXED)) sched_yield();
 }
 
 // What a thread begins with. It names itself: it may be done before whoever started it could.

@@ -57,7 +57,7 @@ def test_placing_threads_by_clusters_removes_remote_misses(found: dict[str, Shar
 def counted(shared_record: Recorder, workload: Workload) -> dict[str, Path]:
     return {
         layout: shared_record(
-            workload("counters"), 4, 60000, layout, options=["--trace", "--turn", "200"]
+            workload("counters"), 4, 400000, layout, options=["--trace", "--turn", "200"]
         ).path
         for layout in ("packed", "padded")
     }
