@@ -19,6 +19,7 @@ from pathlib import Path
 from rich.console import Console
 
 from benchmarks import (
+    advise_bench,
     agreement_bench,
     engine_bench,
     heaplog_bench,
@@ -34,7 +35,7 @@ from stallscope.record import host
 
 NAMES = (
     *(program.name for program in PROGRAMS),
-    *("start", "replay", "engine", "pages", "heaplog", "live", "reuse", "agreement"),
+    *("start", "replay", "engine", "pages", "heaplog", "live", "reuse", "agreement", "advise"),
 )
 
 
@@ -116,6 +117,8 @@ def main() -> int:
             rows += reuse_bench.rows(say)
         if "agreement" in wanted:
             rows += agreement_bench.rows(say)
+        if "advise" in wanted:
+            rows += advise_bench.rows(say)
     except BenchmarkError as error:
         say(f"error: {error}")
         return 1

@@ -23,6 +23,7 @@ void bind_stack(nanobind::module_& m);
 void bind_stream(nanobind::module_& m);
 void bind_code(nanobind::module_& m);
 void bind_symbols(nanobind::module_& m);
+void bind_touched(nanobind::module_& m);
 void bind_types(nanobind::module_& m);
 void bind_heap_log(nanobind::module_& m);
 void bind_live(nanobind::module_& m);

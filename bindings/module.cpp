@@ -16,6 +16,7 @@ NB_MODULE(_engine, m) {
   stallscope::bind_allocation(m);
   stallscope::bind_code(m);
   stallscope::bind_symbols(m);
+  stallscope::bind_touched(m);
   stallscope::bind_types(m);
   stallscope::bind_heap_log(m);
   stallscope::bind_live(m);

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
 #include "bindings.h"
 #include "columns.h"
+#include "layouts.h"
 #include "machine_config.h"
 #include "session/stalls.h"
 
@@ -12,8 +14,6 @@ namespace nb = nanobind;
 
 namespace stallscope {
 namespace {
-
-using PlacedRow = std::tuple<std::string, std::string, std::string, std::uint64_t, std::uint64_t>;
 
 std::uint32_t number(const nb::dict& from, const char* key) {
   return nb::cast<std::uint32_t>(from[key]);
@@ -73,6 +73,9 @@ session::StallOptions options_of(const nb::dict& core, const nb::dict& from) {
   options.pipeline.switch_cycles = number(from, "switch_cycles");
   options.pipeline.switch_lines = number(from, "switch_lines");
   options.objects = nb::cast<bool>(from["objects"]);
+  options.policy = policy_of(nb::cast<std::string>(from["policy"]),
+                             nb::cast<std::vector<ReturnAddressRow>>(from["sites"]));
+  options.shapes = shapes_of(nb::cast<std::vector<ShapeRow>>(from["shapes"]));
   return options;
 }
 
@@ -80,9 +83,7 @@ nb::dict run(const std::string& path, const nb::dict& machine, const nb::dict& c
              const nb::dict& options, const std::vector<PlacedRow>& rows) {
   const machine::MachineConfig config = machine_config_of(machine);
   const session::StallOptions wanted = options_of(core, options);
-  std::vector<session::Placed> placed;
-  for (const auto& [kind, name, type, address, size] : rows)
-    placed.push_back({kind, name, type, address, size});
+  const std::vector<session::Placed> placed = placed_of(rows);
   auto made = [&] {
     nb::gil_scoped_release release;
     return session::stalls(path, config, wanted, placed);

@@ -6,6 +6,7 @@
 #include <nanobind/stl/vector.h>
 
 #include "bindings.h"
+#include "layouts.h"
 #include "machine_config.h"
 #include "modules.h"
 #include "pages.h"
@@ -16,15 +17,6 @@ namespace nb = nanobind;
 
 namespace stallscope {
 namespace {
-
-using PlacedRow = std::tuple<std::string, std::string, std::string, std::uint64_t, std::uint64_t>;
-
-std::vector<session::Placed> placed_of(const std::vector<PlacedRow>& rows) {
-  std::vector<session::Placed> placed;
-  for (const auto& [kind, name, type, address, size] : rows)
-    placed.push_back({kind, name, type, address, size});
-  return placed;
-}
 
 nb::dict run(const std::string& path, const nb::dict& machine, const nb::dict& options,
              const std::vector<PlacedRow>& rows, const std::vector<ModuleWords>& modules) {
@@ -40,16 +32,13 @@ nb::dict run(const std::string& path, const nb::dict& machine, const nb::dict& o
   return simulation_of(std::move(replayed->tables), replayed->instructions, replayed->accesses);
 }
 
-using ReturnAddressRow = std::tuple<std::uint32_t, std::string, std::uint64_t>;
-
 nb::dict run_moved(const std::string& path, const nb::dict& machine, const nb::dict& options,
                    const std::vector<PlacedRow>& rows, const std::string& policy,
                    const std::vector<ReturnAddressRow>& sites) {
   const machine::MachineConfig config = machine_config_of(machine);
   const session::SimulationOptions wanted = simulation_options_of(options);
   const std::vector<session::Placed> placed = placed_of(rows);
-  session::Policy moves{policy, {}};
-  for (const auto& [site, module, offset] : sites) moves.sites.push_back({site, module, offset});
+  const session::Policy moves = policy_of(policy, sites);
   auto replayed = [&] {
     nb::gil_scoped_release release;
     return session::replay_moved(path, config, wanted, placed, moves);

@@ -634,6 +634,25 @@ LOOP_ACCESS = Table(
         Column("regular", "u64", "pairs of that distance"),
     ),
 )
+TOUCH = Table(
+    "touch",
+    "what was touched of each stat bucket; with `check` and `advise`",
+    (
+        Column("bucket", "u32", "whose"),
+        Column("lines", "u64", "of 64 bytes that were touched"),
+        Column("bytes", "u64", "of them that were touched", "bytes"),
+        Column("accesses", "u64", "to it"),
+    ),
+)
+TOUCH_OFFSET = Table(
+    "touch_offset",
+    "accesses to each word of the elements of a stat bucket",
+    (
+        Column("bucket", "u32", "whose"),
+        Column("offset", "u64", "of the word in its element", "bytes"),
+        Column("accesses", "u64", "that touch it"),
+    ),
+)
 TABLES = (THREAD, MODULE, BLOCK, OPERATION, SITE, OBJECT, EVENT, QUALITY)
 # Of recordings at native speed, besides; BUCKET is there too.
 SAMPLED = (LIVE_SAMPLE, WATCH, REUSE)
@@ -657,5 +676,14 @@ PIPELINE = (STALL, STALL_OBJECT, STALL_SOURCE, CORE_COUNT)
 # Made by a replay on a machine of several cores.
 SHARING = (FILL, SHARED_LINE, SHARED_SAMPLE, SHARED_ACCESS, SHARED_PAGE)
 # Made by looking at a trace without any machine.
-WATCHING = (WATCH_HIT, WATCH_COUNT, WATCH_PATH, LOOP, LOOP_BRANCH, LOOP_ACCESS)
+WATCHING = (
+    WATCH_HIT,
+    WATCH_COUNT,
+    WATCH_PATH,
+    LOOP,
+    LOOP_BRANCH,
+    LOOP_ACCESS,
+    TOUCH,
+    TOUCH_OFFSET,
+)
 EVERY = (*TABLES, *SAMPLED, *RESULTS, *ON_REQUEST, *PIPELINE, *SHARING, *WATCHING)

@@ -121,21 +121,33 @@ class Relocation {
   std::uint64_t blocks_ = 0;  // placed
 };
 
-// A sink that moves what it passes on.
-struct RelocatedSimulation {
+// The first pass over a stream.
+struct Foresight {
   Relocation& relocation;
-  Simulation& simulation;
+
+  void on_block(std::uint32_t, const stream::Exit&, const std::uint64_t*) {}
+  Status on_record(unsigned tag, const std::uint64_t* words, std::uint32_t count) {
+    relocation.foresee(tag, words, count);
+    return Done{};
+  }
+};
+
+// A sink that moves what it passes on.
+template <typename Sink>
+struct Relocated {
+  Relocation& relocation;
+  Sink& sink;
   std::vector<std::uint64_t> words;
 
   void on_block(std::uint32_t exit, const stream::Exit& info, const std::uint64_t* addresses) {
     if (words.size() < info.operations) words.resize(info.operations);
     for (std::uint32_t i = 0; i < info.operations; ++i) words[i] = relocation.moved(addresses[i]);
-    simulation.on_block(exit, info, words.data());
+    sink.on_block(exit, info, words.data());
   }
   Status on_record(unsigned tag, const std::uint64_t* record, std::uint32_t count) {
     words.assign(record, record + count);
     relocation.on_record(tag, words);
-    return simulation.on_record(tag, words.data(), count);
+    return sink.on_record(tag, words.data(), count);
   }
 };
 

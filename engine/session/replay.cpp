@@ -12,16 +12,6 @@ Replayed result_of(Simulation& simulation, const stream::TraceReader& reader) {
           0};
 }
 
-struct Foresight {
-  Relocation& relocation;
-
-  void on_block(std::uint32_t, const stream::Exit&, const std::uint64_t*) {}
-  Status on_record(unsigned tag, const std::uint64_t* words, std::uint32_t count) {
-    relocation.foresee(tag, words, count);
-    return Done{};
-  }
-};
-
 constexpr std::size_t kRowsAPiece = 1'000'000;
 
 struct Tracking {
@@ -93,7 +83,7 @@ Result<Replayed> replay_moved(const std::string& path, const machine::MachineCon
   if (!simulation) return simulation.error();
   place_all(placed, (*simulation)->buckets());
   (*simulation)->buckets().map("mapping", "near allocator", kKnowledge, kKnowledgeBytes);
-  RelocatedSimulation moved{**relocation, **simulation, {}};
+  Relocated<Simulation> moved{**relocation, **simulation, {}};
   if (Status read = reader->for_each(moved); !read) return read.error();
   Replayed result = result_of(**simulation, *reader);
   result.moved_blocks = (*relocation)->blocks();

@@ -6,6 +6,7 @@
 #include "probes/buckets.h"
 #include "session/memory_events.h"
 #include "session/quick.h"
+#include "session/relocation.h"
 #include "stream/reader.h"
 #include "stream/record.h"
 
@@ -97,6 +98,24 @@ void fill_counts(const pipeline::Pipeline& core, CoreCountTable& table) {
     append(table, "slice", row++, one.thread, one.counts);
 }
 
+// All of the stream, with data where the options want it.
+Status read_all(stream::TraceReader& reader, const StallOptions& options, Sink& sink) {
+  if (!options.policy.text.empty()) {
+    auto relocation = Relocation::make(options.policy);
+    if (!relocation) return relocation.error();
+    Foresight foresight{**relocation};
+    if (Status read = reader.for_each(foresight); !read) return read.error();
+    (*relocation)->ready();
+    Relocated<Sink> moved{**relocation, sink, {}};
+    return reader.for_each(moved);
+  }
+  if (options.shapes.empty()) return reader.for_each(sink);
+  auto reshape = Reshape::make(options.shapes);
+  if (!reshape) return reshape.error();
+  Reshaped<Sink> shaped{*reshape, sink, {}};
+  return reader.for_each(shaped);
+}
+
 }  // namespace
 
 Result<Stalls> stalls(const std::string& path, const machine::MachineConfig& config,
@@ -113,7 +132,7 @@ Result<Stalls> stalls(const std::string& path, const machine::MachineConfig& con
     (*core)->watch(&objects);
   }
   Sink sink{**core, options.objects ? &objects : nullptr};
-  if (Status read = reader->for_each(sink); !read) return read.error();
+  if (Status read = read_all(*reader, options, sink); !read) return read.error();
   (*core)->finish();
   Stalls made;
   fill_instructions(**core, reader->code(), made.stall);

@@ -8,7 +8,9 @@
 
 #include "base/result.h"
 #include "pipeline/pipeline.h"
+#include "session/placer.h"
 #include "session/replay.h"
+#include "session/reshape.h"
 #include "stallscope_tables.h"
 
 namespace stallscope::session {
@@ -17,6 +19,10 @@ struct StallOptions {
   pipeline::CoreConfig core;
   pipeline::PipelineOptions pipeline;
   bool objects = false;  // also by the data that was accessed
+  // The layout of data is changed: by a policy of the near allocator (when its text is not empty),
+  // or by shapes.
+  Policy policy;
+  std::vector<Shape> shapes;
 };
 
 struct Stalls {

@@ -19,12 +19,16 @@ __version__ = "0.1.0"
 __all__ = [
     "Recording",
     "StallscopeError",
+    "advise",
+    "check",
     "core_view",
     "counters",
+    "diff",
     "doctor",
     "events",
     "evictions",
     "explore",
+    "export",
     "functions",
     "import_trace",
     "info",
@@ -59,6 +63,7 @@ __all__ = [
     "stalls",
     "sweep",
     "together",
+    "update_baseline",
     "verify",
     "view",
     "watch",
@@ -67,6 +72,7 @@ __all__ = [
 if TYPE_CHECKING:
     from stallscope.actions.layout import layout
     from stallscope.actions.prefetch import prefetch_run
+    from stallscope.advising import advise
     from stallscope.ahead import advise as prefetch_advise
     from stallscope.ahead import predict as prefetch_predict
     from stallscope.ahead import slices
@@ -88,9 +94,11 @@ if TYPE_CHECKING:
     from stallscope.analyses.stalls import stalls
     from stallscope.analyses.verify import verify
     from stallscope.clustering import sharing
+    from stallscope.comparing import check, diff, update_baseline
     from stallscope.counting import events
     from stallscope.errors import StallscopeError
     from stallscope.exploring import explore
+    from stallscope.exporting import export
     from stallscope.looping import loops
     from stallscope.measuring import page_overhead
     from stallscope.pipelines import core_view
@@ -112,11 +120,15 @@ if TYPE_CHECKING:
 _HOMES = {
     "Recording": ("stallscope.recording", "Recording"),
     "StallscopeError": ("stallscope.errors", "StallscopeError"),
+    "advise": ("stallscope.advising", "advise"),
+    "check": ("stallscope.comparing", "check"),
     "core_view": ("stallscope.pipelines", "core_view"),
     "counters": ("stallscope.analyses.counters", "counters"),
+    "diff": ("stallscope.comparing", "diff"),
     "events": ("stallscope.counting", "events"),
     "evictions": ("stallscope.analyses.evictions", "evictions"),
     "explore": ("stallscope.exploring", "explore"),
+    "export": ("stallscope.exporting", "export"),
     "functions": ("stallscope.analyses.objects", "functions"),
     "import_trace": ("stallscope.record.importing", "import_trace"),
     "info": ("stallscope.analyses.info", "info"),
@@ -151,6 +163,7 @@ _HOMES = {
     "stalls": ("stallscope.analyses.stalls", "stalls"),
     "sweep": ("stallscope.scale.sweep", "sweep"),
     "together": ("stallscope.together", "together"),
+    "update_baseline": ("stallscope.comparing", "update_baseline"),
     "verify": ("stallscope.analyses.verify", "verify"),
     "view": ("stallscope.viewing", "view"),
     "watch": ("stallscope.watching", "watch"),
@@ -163,6 +176,13 @@ def doctor() -> Doctor:
     from stallscope.record.host import probe
 
     return diagnose(probe())
+
+
+def load_ipython_extension(shell: Any) -> None:
+    """For `%load_ext stallscope`: the magics %stallscope and %%stallscope."""
+    from stallscope.notebook import load_ipython_extension as load
+
+    load(shell)
 
 
 def __getattr__(name: str) -> Any:

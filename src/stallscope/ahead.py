@@ -192,7 +192,11 @@ def _best(
 
 def advise(view: MissView, limits: Limits | None = None, **options: Any) -> Advice:
     """What would be written into the source for the same effect; options as for `predict`."""
-    prediction = predict(view, limits, only=("inline",), **options)
+    return written(view, predict(view, limits, only=("inline",), **options))
+
+
+def written(view: MissView, prediction: Prediction) -> Advice:
+    """A prediction of inline prefetches as a patch of the source."""
     rows = view.replay.recording.table("operation").select(["address", "file"]).to_pylist()
     files = {row["address"]: row["file"] for row in rows}
     sources: dict[str, list[str]] = {}

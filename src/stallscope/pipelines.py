@@ -25,6 +25,13 @@ FORMAT = 2  # of the model and its tables; what an earlier one left is computed 
 MODES = ("real", "single", "inorder")
 
 
+# Site or None; address, size and element; (base, stride) of groups; (start, size, group, to) of
+# parts: engine/session/reshape.h says what they mean.
+Groups = tuple[tuple[int, int], ...]
+Parts = tuple[tuple[int, int, int, int], ...]
+Shape = tuple[int | None, int, int, int, Groups, Parts]
+
+
 class CoreProbe(msgspec.Struct, frozen=True):
     """How a core runs, and what is looked at meanwhile."""
 
@@ -35,6 +42,10 @@ class CoreProbe(msgspec.Struct, frozen=True):
     by_instructions: bool = False
     switch_cycles: int = 0  # that each such reading costs
     switch_lines: int = 0  # of the data cache that it touches
+    # Data lies elsewhere: by a policy of the near allocator, or in other shapes.
+    policy: str = ""
+    sites: tuple[tuple[int, str, int], ...] = ()
+    shapes: tuple[Shape, ...] = ()
 
 
 class CoreResult(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -150,6 +161,9 @@ def _replay(
         "by_instructions": probe.by_instructions,
         "switch_cycles": probe.switch_cycles,
         "switch_lines": probe.switch_lines,
+        "policy": probe.policy,
+        "sites": list(probe.sites),
+        "shapes": [(*shape[:4], list(shape[4]), list(shape[5])) for shape in probe.shapes],
     }
     placed = list(results.placed(recording)) if probe.objects else []
     stream = str(recording.path / STREAM)

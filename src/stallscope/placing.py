@@ -14,6 +14,7 @@ from stallscope.cores import CoresProbe, CoresRun, Pairs
 from stallscope.errors import StallscopeError
 from stallscope.machines import Machine
 from stallscope.recording import Recording
+from stallscope.showing import Shown
 
 MOSTLY = 0.5  # of a page's lines that one chip must fetch for it to move there
 FEW_LINES = 8  # of a page, below which it is not worth moving
@@ -30,7 +31,7 @@ class PageAdvice:
 
 
 @dataclass(frozen=True)
-class Placement:
+class Placement(Shown):
     recording: str
     machine: str
     clusters: list[list[str]]

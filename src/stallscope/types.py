@@ -12,7 +12,7 @@ import contextlib
 import datetime
 import os
 import tempfile
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +31,7 @@ MOST = 500  # buckets, those that miss most
 STORE = 1  # of op_kind
 COUNT = 8  # bytes that C++'s new [] may keep in front of an array
 KEPT = ("type", "field")
+LARGEST_STRUCT = 4096  # bytes; what is larger is no struct whose layout matters
 
 
 def table(replay: Replay, name: str) -> pa.Table:
@@ -133,7 +134,7 @@ class _Made:
             rows += self._fields(bucket, known[bucket], folds[bucket], offsets[bucket], is_array)
         return rows
 
-    def _declared(self, asked: Collection[int]) -> Iterator[tuple[int, _engine.Guess]]:
+    def _declared(self, asked: Iterable[int]) -> Iterator[tuple[int, _engine.Guess]]:
         """The types of variables, as far as their modules tell."""
         objects = self.replay.recording.table("object").select(["kind", "name", "address"])
         addresses = {
@@ -232,3 +233,27 @@ def _calls(recording: Recording) -> dict[int, list[int]]:
         if not forwards(row["function"], ()) and not row["inlined"]:
             done.add(row["site"])
     return found
+
+
+def shapes(replay: Replay) -> Iterator[tuple[int, str, int, list[tuple[str, int, int]]]]:
+    """(bucket, type, bytes of an element, fields as (name, offset, bytes)) of what holds structs,
+    of all fields, also those that nobody touched."""
+    made = _Made(replay)
+    buckets = {bucket: made.buckets[bucket] for bucket in _misses(replay)}
+    variables = made._declared(b for b, row in buckets.items() if row["kind"] == "global")
+    for bucket, guess in [*made.guesses.items(), *variables]:
+        size = guess.element_size or guess.size
+        if not 0 < size <= LARGEST_STRUCT:
+            continue
+        fields = _all_fields(made.engine.fields(guess, range(size)))
+        if len(fields) > 1:
+            yield bucket, guess.name, size, fields
+
+
+def _all_fields(bytes_of: Sequence[tuple[str, int, int, str]]) -> list[tuple[str, int, int]]:
+    """Fields by what lies at each byte; the elements of an array are one field."""
+    found: dict[str, list[int]] = {}
+    for offset, (name, *_) in enumerate(bytes_of):
+        if name:
+            found.setdefault(name.split("[", 1)[0], []).append(offset)
+    return [(name, min(at), max(at) - min(at) + 1) for name, at in found.items()]

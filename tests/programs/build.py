@@ -39,7 +39,7 @@ PROGRAMS: dict[str, Program] = {
             *("howto_marks", "regions"),
             *("io", "jit", "killed", "longjmp", "mmaps", "signals", "skip", "spawn", "spin"),
             *("paths", "stall_causes", "steady", "two_arrays", "typed", "vfork_exec", "waits"),
-            *("no_perf", "reuses"),
+            *("hot_struct", "no_perf", "reuses"),
         )
     },
     "ahead": Program(libraries=("-ldl", "-pthread", "-Wl,-rpath,$ORIGIN")),

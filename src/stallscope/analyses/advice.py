@@ -17,6 +17,7 @@ from pathlib import PurePath
 import msgspec
 
 from stallscope.analyses.prediction import ChoiceRow, Prediction
+from stallscope.showing import Shown
 
 _FOR = re.compile(r"\bfor\s*\((?P<start>[^;]*);(?P<end>[^;]*);(?P<step>[^;]*)\)\s*(?P<rest>.*)$")
 _WORD = r"[A-Za-z_]\w*"
@@ -41,7 +42,7 @@ class AdviceRow(msgspec.Struct, frozen=True, rename={"kind": "class"}):
 
 
 @dataclass(frozen=True)
-class Advice:
+class Advice(Shown):
     recording: str
     machine: str
     patch: str  # unified diff; empty when there is nothing to write

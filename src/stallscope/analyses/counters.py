@@ -12,6 +12,7 @@ from stallscope.analyses import estimators, pmu
 from stallscope.analyses.estimators import Estimate, Seen
 from stallscope.analyses.pmu import FIXED, Group
 from stallscope.errors import StallscopeError
+from stallscope.showing import Shown
 
 if TYPE_CHECKING:
     from stallscope.pipelines import CoreView
@@ -79,7 +80,7 @@ class ExpectedError:
 
 
 @dataclass(frozen=True)
-class Counters:
+class Counters(Shown):
     recording: str
     machine: str
     counters: int

@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from stallscope.showing import Shown
+
 if TYPE_CHECKING:
     from stallscope.record.host import Host, Machine, Settings
     from stallscope.record.perf_probe import Outcome
@@ -41,7 +43,7 @@ class Check:
 
 
 @dataclass(frozen=True, slots=True)
-class Doctor:
+class Doctor(Shown):
     rows: tuple[Check, ...]
     machine: Machine
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from stallscope.analyses.objects import LevelRow, MissView, Process, Sums
+from stallscope.showing import Shown
 
 
 @dataclass(frozen=True)
@@ -54,7 +55,7 @@ class EvictionMatrix:
 
 
 @dataclass(frozen=True)
-class Evictions:
+class Evictions(Shown):
     recording: str
     machine: str
     samples: int

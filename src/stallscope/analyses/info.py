@@ -6,6 +6,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from stallscope.showing import Shown
+
 if TYPE_CHECKING:
     from stallscope.recording import Recording
 
@@ -34,7 +36,7 @@ class ProcessRow:
 
 
 @dataclass(frozen=True)
-class Info:
+class Info(Shown):
     recording: str
     command: list[str]
     folder: str

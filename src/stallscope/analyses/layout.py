@@ -19,6 +19,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from stallscope.analyses.objects import MissView
+from stallscope.showing import Shown
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -85,7 +86,7 @@ class Native:
 
 
 @dataclass(frozen=True)
-class Layout:
+class Layout(Shown):
     recording: str
     machine: str
     level: str

@@ -6,10 +6,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from stallscope.analyses.objects import LevelRow, MissView, Process
+from stallscope.showing import Shown
 
 
 @dataclass(frozen=True)
-class Levels:
+class Levels(Shown):
     recording: str
     machine: str
     instructions: int

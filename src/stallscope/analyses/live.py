@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 from stallscope.analyses.sites import DEPTH, site_names
 from stallscope.errors import StallscopeError
+from stallscope.showing import Shown
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -105,7 +106,7 @@ class LivePlaceRow:
 
 
 @dataclass(frozen=True)
-class _Live:
+class _Live(Shown):
     """What results about samples have in common."""
 
     recording: str

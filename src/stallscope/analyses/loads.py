@@ -14,6 +14,7 @@ import msgspec
 from stallscope.analyses.live import LiveView, object_names
 from stallscope.analyses.objects import MissView
 from stallscope.errors import StallscopeError
+from stallscope.showing import Shown
 from stallscope.slicing.kinds import kind_of
 from stallscope.slicing.step import Step
 from stallscope.slicing.tables import steps_of
@@ -43,7 +44,7 @@ class LoadRow(msgspec.Struct, frozen=True, rename={"kind": "class"}):
 
 
 @dataclass(frozen=True)
-class Loads:
+class Loads(Shown):
     recording: str
     source: str
     machine: str

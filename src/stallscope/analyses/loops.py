@@ -11,6 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from stallscope.showing import Shown
+
 LINE = 64  # bytes; what one miss brings
 UNROLL = 4
 # What a suggestion asks for. Each is a condition below which following it cannot gain much.
@@ -83,7 +85,7 @@ class Loop:
 
 
 @dataclass(frozen=True)
-class Loops:
+class Loops(Shown):
     recording: str
     machine: str
     instructions: int

@@ -10,6 +10,7 @@ from typing import Any
 
 from stallscope.analyses.objects import MissView, Process
 from stallscope.errors import StallscopeError
+from stallscope.showing import Shown
 
 BY = ("level", "object", "function", "line")
 KINDS = ("cold", "capacity", "conflict")
@@ -52,7 +53,7 @@ class MissRow(Kinds):
 
 
 @dataclass(frozen=True)
-class Misses:
+class Misses(Shown):
     recording: str
     machine: str
     region: str | None

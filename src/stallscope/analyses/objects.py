@@ -20,6 +20,7 @@ from stallscope.analyses.regions import numbers
 from stallscope.analyses.sampling import Sampling, sampling_of
 from stallscope.analyses.sites import DEPTH, site_names
 from stallscope.errors import StallscopeError
+from stallscope.showing import Shown
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -86,7 +87,7 @@ class PlaceRow:
 
 
 @dataclass(frozen=True)
-class Objects:
+class Objects(Shown):
     recording: str
     machine: str
     level: str  # whose misses are counted; with ":code" for instructions where both go there
@@ -118,7 +119,7 @@ class Objects:
 
 
 @dataclass(frozen=True)
-class Places:
+class Places(Shown):
     """Functions or lines, by the misses that their accesses cause."""
 
     recording: str

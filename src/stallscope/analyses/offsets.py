@@ -10,6 +10,7 @@ from typing import Any
 
 from stallscope.analyses.objects import MissView, Process, added_up
 from stallscope.errors import StallscopeError
+from stallscope.showing import Shown
 
 WORD, LINE = 8, 64  # bytes
 FEW = 64  # places that are shown one by one where they are no fields of a struct
@@ -46,7 +47,7 @@ class OffsetObject:
 
 
 @dataclass(frozen=True)
-class Offsets:
+class Offsets(Shown):
     recording: str
     machine: str
     level: str

@@ -33,6 +33,7 @@ from stallscope.analyses.page_view import PageView
 from stallscope.analyses.regions import numbers
 from stallscope.errors import StallscopeError
 from stallscope.recording import PAGES
+from stallscope.showing import Shown
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -86,7 +87,7 @@ class WorkingSet:
 
 
 @dataclass(frozen=True)
-class Pages:
+class Pages(Shown):
     recording: str
     source: str  # pages: by page protection, whose active set is `hot`; times are cycles then
     page_size: int

@@ -9,6 +9,7 @@ from typing import Any
 
 from iced_x86 import Register
 
+from stallscope.showing import Shown
 from stallscope.slicing.inline import Inline, inline
 from stallscope.slicing.slice import Slice
 from stallscope.slicing.trace import Trace
@@ -56,7 +57,7 @@ class ChoiceRow:
 
 
 @dataclass(frozen=True)
-class Prediction:
+class Prediction(Shown):
     recording: str
     machine: str
     threads: str  # smt or cores

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from stallscope.errors import StallscopeError
+from stallscope.showing import Shown
 
 if TYPE_CHECKING:
     from stallscope.analyses.objects import MissView, Process
@@ -37,7 +38,7 @@ class RegionRow:
 
 
 @dataclass(frozen=True)
-class Regions:
+class Regions(Shown):
     recording: str
     machine: str
     processes: list[Process]

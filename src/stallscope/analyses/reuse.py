@@ -26,6 +26,7 @@ from stallscope.analyses.survival import (
     product_limit,
 )
 from stallscope.errors import StallscopeError
+from stallscope.showing import Shown
 
 if TYPE_CHECKING:
     from stallscope.analyses.live import Recorded
@@ -75,7 +76,7 @@ class CurveRow:
 
 
 @dataclass(frozen=True)
-class Reuse:
+class Reuse(Shown):
     recording: str
     source: str
     unit: str  # of reuse times

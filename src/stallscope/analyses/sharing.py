@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from stallscope.analyses.false_sharing import LineRow
 from stallscope.analyses.shmaps import Maps, Verdict
+from stallscope.showing import Shown
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,7 @@ class LockRow:
 
 
 @dataclass(frozen=True)
-class Sharing:
+class Sharing(Shown):
     recording: str
     machine: str
     protocol: str

@@ -10,6 +10,7 @@ import msgspec
 
 from stallscope.analyses.loads import Limits, LoadRow, Loads, loads, recorded_code
 from stallscope.analyses.objects import MissView
+from stallscope.showing import Shown
 from stallscope.slicing.slice import Flows, Slice, cut
 from stallscope.slicing.text import c_of, lines_of
 from stallscope.slicing.trace import Declined, Trace, connect
@@ -46,7 +47,7 @@ class SliceRow(msgspec.Struct, frozen=True, rename={"kind": "class"}):
 
 
 @dataclass(frozen=True)
-class Slices:
+class Slices(Shown):
     recording: str
     machine: str
     level: str

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from stallscope.analyses.phases import Phase, phases
 from stallscope.analyses.sites import DEPTH, site_names
 from stallscope.errors import StallscopeError
+from stallscope.showing import Shown
 
 if TYPE_CHECKING:
     from stallscope.pipelines import CoreRun, CoreView
@@ -107,7 +108,7 @@ class Gain:
 
 
 @dataclass(frozen=True)
-class Stalls:
+class Stalls(Shown):
     recording: str
     machine: str
     mode: str

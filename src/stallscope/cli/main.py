@@ -64,15 +64,24 @@ QUESTIONS: dict[str, dict[str, str]] = {
         "place": "which threads to put on one chip, and what that would save",
     },
     "Change what it costs": {
+        "advise": "what to change, by the cycles that each change would save",
         "loads": "the few loads that cause most misses, and how their addresses come about",
         "slices": "just the code that computes the addresses of those loads",
         "prefetch": "run ahead of the misses: predict, run, advise",
         "layout": "where heap blocks should lie so that they evict each other less",
     },
+    "Take it elsewhere": {
+        "export": "for Perfetto, pprof, speedscope, KCachegrind, Firefox, Parquet, Prometheus",
+    },
+    "Keep it good": {
+        "diff": "what got better and worse from one recording to another",
+        "check": "whether a run keeps to its budgets and is no worse than its baseline",
+    },
     "See that all is well": {
         "doctor": "what works on this machine, why not, and what to do about it",
         "verify": "check a recording against its own invariants",
         "demo": "record a bundled program and show what was found",
+        "completions": "for bash, zsh or fish; or the man page",
     },
 }
 

@@ -18,7 +18,7 @@ from stallscope import __version__, _engine, machines, meta, results, tracking
 from stallscope.errors import StallscopeError
 from stallscope.machines import Machine
 from stallscope.meta import Meta
-from stallscope.record import PAGES, PROBES, Recorded, choose
+from stallscope.record import PAGES, PROBES, Recorded, choose, python
 from stallscope.record.life import (
     FORWARDED,
     FROM_THE_KERNEL,
@@ -121,7 +121,10 @@ def run_target(run: Run) -> int:
         before = signal.pthread_sigmask(signal.SIG_BLOCK, blocked)
         try:
             started = time.monotonic()
-            pid = os.posix_spawn(command[0], command, environment(), setsigmask=before)
+            passed = environment()
+            if run.options.heap:
+                passed = python.environment(passed, run.target.executable)
+            pid = os.posix_spawn(command[0], command, passed, setsigmask=before)
             try:
                 recorder.start(pid)
                 opening = _while_it_starts(run, opening)

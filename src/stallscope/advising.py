@@ -1,0 +1,419 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What to change in a program, each change replayed before it is advised.
+
+Changes of where data lies are replayed on the core of the machine, with the addresses of the trace
+moved; what threads do to each other on a machine of several cores; prefetches by a replay with
+them. Each saves a share of the cycles of its own replay; that share of the core's cycles is what
+changes are ranked by."""
+
+from __future__ import annotations
+
+import collections
+import functools
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from stallscope import _engine, ahead, clustering, pipelines, placing, tables, touching, types
+from stallscope.actions import layout as near
+from stallscope.analyses import advise as analysis
+from stallscope.analyses import layout as near_analysis
+from stallscope.analyses.advise import AdviceRow, Advise, Candidate, Data
+from stallscope.analyses.live import LiveView
+from stallscope.analyses.objects import MissView
+from stallscope.errors import StallscopeError
+from stallscope.machines.fault import nearest
+from stallscope.pipelines import CoreProbe, Shape
+from stallscope.processes import choose
+from stallscope.recording import STREAM, Recording, open_recording
+from stallscope.viewing import view
+
+MOST_OBJECTS = 8  # whose layouts are tried
+HUGE = 2 << 20  # bytes of a huge page
+REGULAR = 0.8  # of the steps of a load that are alike
+Found = Iterator[AdviceRow]
+
+
+def advise(
+    recording: Recording | str | Path | None = None,
+    *,
+    machine: str | None = None,
+    process: str | int | None = None,
+    kinds: Sequence[str] = (),
+    depth: int = 3,
+    wrapper: Sequence[str] = (),
+) -> Advise:
+    """Findings of a recording with a trace (the newest here when not told), by the cycles that
+    each would save; only of some kinds when they are told (`KINDS`)."""
+    for kind in kinds:
+        if kind not in KINDS:
+            raise StallscopeError(
+                f"--kind {kind}: there is no such kind",
+                f"there is: {', '.join(KINDS)}",
+                nearest(kind, list(KINDS)),
+            )
+    made = Advising(recording, machine, process, depth, wrapper)
+    made.kinds = kinds or tuple(KINDS)
+    return made.result()
+
+
+class Advising:
+    """One process image, on the core of one machine."""
+
+    def __init__(
+        self,
+        recording: Recording | str | Path | None,
+        machine: str | None,
+        process: str | int | None,
+        depth: int,
+        wrapper: Sequence[str],
+    ) -> None:
+        opened = recording if isinstance(recording, Recording) else open_recording(recording)
+        self.opened = opened
+        images = choose(opened, process)
+        self.image = max(images, key=lambda one: one.meta.instructions)
+        seen = view(
+            self.image, machine=machine, process=None, depth=depth, wrapper=wrapper, evictions=True
+        )
+        if isinstance(seen, LiveView):
+            raise StallscopeError(
+                f"{opened.path.name} holds samples, which cannot be replayed",
+                now="stallscope record --trace -- PROGRAM",
+            )
+        if not self.image.meta.trace:
+            raise StallscopeError(
+                f"{opened.path.name} has no trace, so that no change can be replayed",
+                "it was recorded without --trace",
+                "stallscope record --trace -- PROGRAM",
+            )
+        self.view: MissView = seen
+        self.core = pipelines.core_view(self.image, machine=machine, process=self.image.meta.name)
+        self.depth, self.wrapper = depth, wrapper
+        self.kinds: Sequence[str] = tuple(KINDS)
+        self.tried = 0
+        self.declined: list[str] = []
+
+    def result(self) -> Advise:
+        rows: list[AdviceRow] = []
+        for finder in dict.fromkeys(KINDS[kind] for kind in self.kinds):
+            try:
+                rows += finder(self)
+            except StallscopeError as error:
+                self.declined.append(error.what)
+        return Advise(
+            str(self.opened.path),
+            self.core.machine_name,
+            self.cycles,
+            self.tried,
+            self.declined,
+            analysis.ranked(rows),
+        )
+
+    @functools.cached_property
+    def cycles(self) -> int:
+        return self.run(CoreProbe())
+
+    def run(self, probe: CoreProbe, **machine: Any) -> int:
+        """Cycles of the core, with another layout, or a machine that is changed."""
+        changed = self.core.machine.with_values(machine) if machine else self.core.machine
+        found = pipelines.run(self.image, changed, self.core.machine_name, probe)
+        return found.totals["cycles"]
+
+    def saved(self, what: str, probe: CoreProbe, **machine: Any) -> int:
+        self.tried += 1
+        saved = self.cycles - self.run(probe, **machine)
+        if saved < analysis.LEAST * self.cycles:
+            share = saved / max(1, self.cycles)
+            self.declined.append(f"{what}: saves {share:.1%} of the cycles")
+        return saved
+
+    def row(self, kind: str, name: str, where: str, said: tuple[str, str], saved: int) -> AdviceRow:
+        share = saved / max(1, self.cycles)
+        return AdviceRow(0, kind, name, where, said[0], saved, share, said[1])
+
+    # Costs of objects.
+
+    @functools.cached_property
+    def latency(self) -> collections.Counter[int]:
+        found: collections.Counter[int] = collections.Counter()
+        for count in self.view.counts():
+            found[count.bucket] += count.latency
+        return found
+
+    @functools.cached_property
+    def costly(self) -> list[int]:
+        """Buckets whose layout may matter, the costliest first."""
+        whole = max(1, self.latency.total())
+        return [
+            bucket
+            for bucket, latency in self.latency.most_common()
+            if latency >= analysis.MATTERS * whole
+            and self.view.buckets[bucket]["kind"] in ("heap", "global")
+        ][:MOST_OBJECTS]
+
+    @functools.cached_property
+    def variables(self) -> dict[str, tuple[int, int]]:
+        """Address and size."""
+        rows = self.image.table("object").select(["kind", "name", "address", "size"]).to_pylist()
+        return {r["name"]: (r["address"], r["size"]) for r in rows if r["kind"] == "global"}
+
+    def where(self, bucket: int) -> str:
+        """The line that waits longest for it."""
+        by_operation: collections.Counter[int] = collections.Counter()
+        for count in self.view.counts():
+            if count.bucket == bucket:
+                by_operation[count.operation] += count.latency
+        return self.place(by_operation.most_common(1)[0][0]) if by_operation else ""
+
+    def place(self, operation: int) -> str:
+        function, file, line = self.view.places.get(operation, ("?", "", None))
+        return f"{function} ({Path(file).name}:{line})" if line else str(function)
+
+    def data(self, bucket: int, element: int, kind: str, fields: Any) -> Data:
+        row = self.view.buckets[bucket]
+        size = row["bytes"] if row["kind"] == "heap" else self.variables[row["name"]][1]
+        blocks = row["blocks"] if row["kind"] == "heap" else 1
+        return Data(
+            name=self.view.name(bucket),
+            kind=row["kind"],
+            type=kind,
+            blocks=blocks,
+            bytes=size,
+            element=element,
+            elements=-(-size // max(1, element)),
+            share=self.latency[bucket] / max(1, self.latency.total()),
+            fields=fields,
+        )
+
+    def shape(self, bucket: int, layout: analysis.Layout) -> Shape:
+        row = self.view.buckets[bucket]
+        site, address, size = row["site"], 0, 0
+        if row["kind"] == "global":
+            site, (address, size) = None, self.variables[row["name"]]
+        return (site, address, size, layout.element, layout.groups, layout.parts)
+
+    # Finders: each gives what it found and a replay confirmed.
+
+    def layouts(self) -> Found:
+        """Other layouts of the objects that cost most: of each the best."""
+        structs: dict[int, Any] = {
+            bucket: found
+            for bucket, *found in types.shapes(self.view.replay)  # type: ignore[arg-type]
+        }
+        accesses = self._accesses(structs)
+        steps = self._steps()
+        for bucket in self.costly:
+            candidates: list[Candidate] = []
+            if bucket in structs:
+                kind, size, shape = structs[bucket]
+                fields = analysis.fields_of(shape, accesses[bucket])
+                data = self.data(bucket, size, kind, fields)
+                candidates += analysis.struct_candidates(data)
+            else:
+                data = self.data(bucket, 8, "", ())
+                for row, size in steps.get(bucket, []):
+                    candidates += analysis.array_candidates(data, row, size)
+            candidates += analysis.node_candidates(data)
+            yield from self._best(bucket, data, candidates)
+
+    def _best(self, bucket: int, data: Data, candidates: Sequence[Candidate]) -> Found:
+        tried = []
+        for candidate in candidates:
+            if candidate.kind not in self.kinds:
+                continue
+            probe = CoreProbe(shapes=(self.shape(bucket, candidate.layout),))
+            tried.append((candidate, self.saved(f"{candidate.kind}, {data.name}", probe)))
+        for candidate, saved in analysis.chosen(tried, self.cycles):
+            evidence = f"{data.share:.0%} of the waiting for memory; {candidate.evidence}"
+            said = (evidence, candidate.how)
+            yield self.row(candidate.kind, data.name, self.where(bucket), said, saved)
+
+    def _accesses(self, structs: dict[int, Any]) -> dict[int, collections.Counter[int]]:
+        """To the words of elements, by bucket of the view."""
+        followed: list[touching.Followed] = []
+        of: dict[Any, int] = {}
+        for bucket in self.costly:
+            if bucket not in structs:
+                continue
+            row = self.view.buckets[bucket]
+            of[row["kind"], row["site"] if row["kind"] == "heap" else row["name"]] = bucket
+            element = structs[bucket][1]
+            if row["kind"] == "heap":
+                followed.append((row["site"], 0, element))
+            else:
+                followed.append((None, self.variables[row["name"]][0], element))
+        found: dict[int, collections.Counter[int]] = collections.defaultdict(collections.Counter)
+        if not followed:
+            return found
+        touched = touching.touched(self.image, followed)
+        buckets = {row["bucket"]: row for row in touched.table("bucket").to_pylist()}
+        for row in touched.table("touch_offset").to_pylist():
+            bucket = buckets[row["bucket"]]
+            key = (bucket["kind"], bucket["site"] if bucket["kind"] == "heap" else bucket["name"])
+            if key in of:
+                found[of[key]][row["offset"]] += row["accesses"]
+        return found
+
+    def _steps(self) -> dict[int, list[tuple[int, int]]]:
+        """How far apart the accesses of a loop to an object are, and how large, as (row, size) by
+        bucket; those of the operations that wait longest."""
+        try:
+            loops = _engine.loops(str(self.image.path / STREAM))["tables"]
+        except _engine.EngineError as error:
+            raise StallscopeError(*error.args) from error
+        strides: dict[int, int] = {}
+        for row in tables.to_arrow("loop_access", loops["loop_access"]).to_pylist():
+            if row["pairs"] and row["regular"] >= REGULAR * row["pairs"]:
+                strides[row["operation"]] = abs(row["stride"])
+        operations = self.image.table("operation").select(["operation", "size"]).to_pylist()
+        sizes = {row["operation"]: row["size"] for row in operations}
+        found: dict[int, list[tuple[int, int]]] = {}
+        counts = sorted(self.view.counts(), key=lambda count: -count.latency)
+        for count in counts:
+            step = (strides.get(count.operation, 0), sizes.get(count.operation, 0))
+            known = found.setdefault(count.bucket, [])
+            if step[0] > analysis.LINE and step not in known and len(known) < 2:
+                known.append(step)
+        return found
+
+    def near(self) -> Found:
+        """Blocks where the near allocator would put them, with no change to the source."""
+        made = near_analysis.layout(self.view)
+        if not made.rows:
+            return
+        sites = near_analysis.return_addresses(self.image)
+        probe = CoreProbe(
+            policy=near.policy_of(made), sites=tuple((site, *at) for site, at in sites.items())
+        )
+        saved = self.saved("near allocation", probe)
+        if saved < analysis.LEAST * self.cycles:
+            return
+        first = made.rows[0]
+        what = "lie loosely" if first.packed else "evict each other"
+        evidence = f"heap blocks of {len(made.rows)} sites {what}; {first.share:.0%} by this one"
+        how = "stallscope layout -o near.policy, and start the program with it; or the near "
+        how += "allocator of stallscope.h"
+        bucket = next((b for b in self.costly if self.view.buckets[b]["site"] == first.site), None)
+        where = self.where(bucket) if bucket is not None else ""
+        yield self.row("near allocation", first.object, where, (evidence, how), saved)
+
+    def huge_pages(self) -> Found:
+        pages = {
+            f"{tlb.name.lower()}.page": HUGE
+            for tlb in self.core.machine.tlbs
+            if tlb.page < HUGE and tlb.holds != "instructions"
+        }
+        misses: collections.Counter[int] = collections.Counter()
+        levels = {row["level"] for row in self.view.levels if row["kind"] == "tlb"}
+        for row in self.view.rows("miss"):
+            if row["level"] in levels:
+                misses[row["bucket"]] += row["misses"]
+        if not pages or not misses:
+            return
+        saved = self.saved("huge pages", CoreProbe(), **pages)
+        if saved < analysis.LEAST * self.cycles:
+            return
+        bucket, count = misses.most_common(1)[0]
+        evidence = f"{count / misses.total():.0%} of {misses.total():,} TLB misses are on it"
+        how = "put it on huge pages: aligned_alloc(2 MiB) and madvise(MADV_HUGEPAGE)"
+        yield self.row(
+            "huge pages", self.view.name(bucket), self.where(bucket), (evidence, how), saved
+        )
+
+    def prefetches(self) -> Found:
+        """A prefetch hides waiting for data. Its replay has no other core work to hide it behind,
+        so that the part of the waiting that goes away is taken, of what the core waits for."""
+        prediction = ahead.predict(self.view, only=("inline",))
+        found = ahead.written(self.view, prediction)
+        self.tried += len(found.rows)
+        base = prediction.rows[0].cycles
+        waiting = max(1, base - self.image.meta.instructions)
+        for row in found.rows:
+            gone = (base - base / row.speedup) / waiting if row.speedup > 0 else 0.0
+            saved = round(min(gone, 1.0) * self.stalls)
+            if saved < analysis.LEAST * self.cycles:
+                continue
+            where = f"{row.function} ({Path(row.file).name}:{row.line})" if row.line else ""
+            evidence = f"a delinquent load of class {row.kind}, told {row.distance} turns ahead"
+            how = " ".join(row.prefetch) or row.words
+            yield self.row(
+                "prefetch",
+                self._object_of(row.pc),
+                where or row.function,
+                (evidence, how),
+                saved,
+            )
+
+    @functools.cached_property
+    def stalls(self) -> int:
+        """Cycles of the core that it waits for data."""
+        causes = _engine.stall_causes()
+        found = self.core.runs[0].table("stall").select(["cause", "cycles"]).to_pylist()
+        waits = ("data_cache", "translation")
+        return sum(row["cycles"] for row in found if causes[row["cause"]] in waits)
+
+    def _object_of(self, pc: int) -> str:
+        operations = self.image.table("operation").select(["operation", "address"]).to_pylist()
+        wanted = {row["operation"] for row in operations if row["address"] == pc}
+        found: collections.Counter[int] = collections.Counter()
+        for count in self.view.counts():
+            if count.operation in wanted:
+                found[count.bucket] += count.latency
+        return self.view.name(found.most_common(1)[0][0]) if found else ""
+
+    @functools.cached_property
+    def threads(self) -> clustering.Threads | None:
+        if self.image.table("thread").num_rows < 2:
+            return None
+        return clustering.open_threads(self.image, process=self.image.meta.name)
+
+    def sharing(self) -> Found:
+        if self.threads is None:
+            return
+        lines = clustering.Lines(self.threads, self.depth, self.wrapper).rows(clustering.GAINS)
+        for line in lines:
+            self.tried += line.predicted_gain is not None
+            if line.predicted_gain is None or line.predicted_gain < analysis.LEAST:
+                continue
+            parts = line.field or "parts"
+            evidence = (
+                f"{line.false_misses:,} of {line.misses:,} misses of its line are false: "
+                f"{len(line.threads)} threads use different bytes"
+            )
+            how = f"give each thread's part ({parts}) a line of its own: _Alignas({analysis.LINE})"
+            yield self.row(
+                "pad shared fields",
+                line.object,
+                line.code[0] if line.code else "",
+                (evidence, how),
+                round(line.predicted_gain * self.cycles),
+            )
+
+    def placement(self) -> Found:
+        if self.threads is None:
+            return
+        self.tried += 1
+        placed = placing.place(self.image, process=self.image.meta.name)
+        if placed.predicted_gain < analysis.LEAST:
+            self.declined.append(f"place threads: saves {placed.predicted_gain:.1%} of the cycles")
+            return
+        groups = "; ".join(" ".join(group) for group in placed.clusters)
+        evidence = f"remote misses {placed.remote_misses:,}, placed {placed.remote_misses_placed:,}"
+        how = f"stallscope place tells which processors; together on a chip: {groups}"
+        saved = round(placed.predicted_gain * self.cycles)
+        yield self.row("place threads", "threads", placed.machine, (evidence, how), saved)
+
+
+KINDS: dict[str, Callable[[Advising], Found]] = {
+    "pack blocks": Advising.layouts,
+    "reorder fields": Advising.layouts,
+    "split fields": Advising.layouts,
+    "struct of arrays": Advising.layouts,
+    "pad an array": Advising.layouts,
+    "turn an array": Advising.layouts,
+    "near allocation": Advising.near,
+    "huge pages": Advising.huge_pages,
+    "pad shared fields": Advising.sharing,
+    "place threads": Advising.placement,
+    "prefetch": Advising.prefetches,
+}
