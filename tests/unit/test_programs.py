@@ -59,6 +59,7 @@ EXPECTED: dict[str, tuple[int, str]] = {
     "fork_tree": (0, "processes=7"),
     "frames": (0, "sum=4 thread=1"),
     "heaplog_threads": (0, "threads=2000 blocks=40000"),
+    "hot_struct": (0, "5999700000"),
     "howto_marks": (0, "total=4951612"),
     "jit": (0, "sum=111100\nsum=222200\nsum=333300"),
     "killed": (-signal.SIGKILL, "sum=3000000"),
