@@ -11,6 +11,7 @@
 #include "modules.h"
 #include "pages.h"
 #include "session/designs.h"
+#include "session/shard.h"
 #include "simulation.h"
 
 namespace nb = nanobind;
@@ -73,6 +74,41 @@ nb::dict run_designs(const std::string& path, const std::vector<nb::dict>& machi
   return result;
 }
 
+// `others`: a byte for each crossing access, of what the other shards missed of it.
+nb::dict run_shard(const std::string& path, const nb::dict& machine, std::uint32_t shards,
+                   std::uint32_t shard, bool evictions, const nb::bytes& others,
+                   const std::vector<PlacedRow>& rows) {
+  const machine::MachineConfig config = machine_config_of(machine);
+  const std::vector<session::Placed> placed = placed_of(rows);
+  const auto* bytes = static_cast<const std::uint8_t*>(others.data());
+  const session::ShardOptions options{shards, shard, evictions, {bytes, bytes + others.size()}};
+  auto replayed = [&] {
+    nb::gil_scoped_release release;
+    return session::replay_shard(path, config, options, placed);
+  }();
+  if (!replayed) raise(replayed.error());
+  nb::list levels;
+  for (const session::ShardLevel& level : replayed->levels)
+    levels.append(nb::make_tuple(level.accesses, level.misses, level.evictions));
+  nb::dict tables, result;
+  add_table(tables, std::move(replayed->bucket));
+  add_table(tables, std::move(replayed->miss));
+  add_table(tables, std::move(replayed->eviction));
+  result["levels"] = levels;
+  result["missed"] =
+      nb::bytes(reinterpret_cast<const char*>(replayed->missed.data()), replayed->missed.size());
+  result["instructions"] = replayed->instructions;
+  result["accesses"] = replayed->accesses;
+  result["absent"] = replayed->absent;
+  result["fetched"] = replayed->fetched;
+  result["tables"] = tables;
+  return result;
+}
+
+void check_shards(const nb::dict& machine, std::uint32_t shards) {
+  unwrap(session::check_shards(machine_config_of(machine), shards));
+}
+
 // `on_log` is called with the columns of one piece of the log after the other.
 nb::dict run_pages(const std::string& path, const nb::dict& options,
                    const std::vector<PlacedRow>& rows, const nb::callable& on_log) {
@@ -95,6 +131,11 @@ void bind_replay(nb::module_& m) {
         nb::arg("modules") = nb::list(), "A kept trace through a machine.");
   m.def("replay_designs", &run_designs, nb::arg("path"), nb::arg("machines"),
         "A kept trace through many machines at once; they are such as that is exact for.");
+  m.def("replay_shard", &run_shard, nb::arg("path"), nb::arg("machine"), nb::arg("shards"),
+        nb::arg("shard"), nb::arg("evictions"), nb::arg("others"), nb::arg("placed"),
+        "A kept trace through the sets of one shard of a machine.");
+  m.def("check_shards", &check_shards, nb::arg("machine"), nb::arg("shards"),
+        "Raises EngineError where the machine cannot be replayed in so many shards.");
   m.def("track_pages", &run_pages, nb::arg("path"), nb::arg("options"), nb::arg("placed"),
         nb::arg("on_log"), "The page references of a kept trace.");
   m.def("replay_moved", &run_moved, nb::arg("path"), nb::arg("machine"), nb::arg("options"),

@@ -24,6 +24,7 @@ __all__ = [
     "core_view",
     "counters",
     "diff",
+    "curve_in_pieces",
     "doctor",
     "events",
     "evictions",
@@ -57,6 +58,7 @@ __all__ = [
     "regions",
     "replay",
     "report",
+    "replay_in_shards",
     "reuse",
     "sharing",
     "slices",
@@ -109,6 +111,8 @@ if TYPE_CHECKING:
     from stallscope.recording import open_recording as open
     from stallscope.reporting import report
     from stallscope.reusing import reuse
+    from stallscope.scale.curves import curve_in_pieces
+    from stallscope.scale.shards import replay_in_shards
     from stallscope.scale.sweep import sweep
     from stallscope.systems import monitor_run
     from stallscope.together import together
@@ -125,6 +129,7 @@ _HOMES = {
     "core_view": ("stallscope.pipelines", "core_view"),
     "counters": ("stallscope.analyses.counters", "counters"),
     "diff": ("stallscope.comparing", "diff"),
+    "curve_in_pieces": ("stallscope.scale.curves", "curve_in_pieces"),
     "events": ("stallscope.counting", "events"),
     "evictions": ("stallscope.analyses.evictions", "evictions"),
     "explore": ("stallscope.exploring", "explore"),
@@ -157,6 +162,7 @@ _HOMES = {
     "regions": ("stallscope.analyses.regions", "regions"),
     "replay": ("stallscope.analyses.levels", "levels"),
     "report": ("stallscope.reporting", "report"),
+    "replay_in_shards": ("stallscope.scale.shards", "replay_in_shards"),
     "reuse": ("stallscope.reusing", "reuse"),
     "sharing": ("stallscope.clustering", "sharing"),
     "slices": ("stallscope.ahead", "slices"),

@@ -93,6 +93,16 @@ def replay(
     modules: Sequence[tuple[str, bytes, int, int, int]] = ...,
 ) -> dict[str, Any]: ...
 def replay_designs(path: str, machines: list[dict[str, Any]]) -> dict[str, Any]: ...
+def replay_shard(
+    path: str,
+    machine: dict[str, Any],
+    shards: int,
+    shard: int,
+    evictions: bool,
+    others: bytes,
+    placed: list[tuple[str, str, str, int, int]],
+) -> dict[str, Any]: ...
+def check_shards(machine: dict[str, Any], shards: int) -> None: ...
 def track_pages(
     path: str,
     options: dict[str, int],

@@ -30,6 +30,13 @@ from stallscope.record import PROBES
     type=click.Choice(PROBES),
     help="What to count on the machine [misses].",
 )
+@click.option(
+    "--shards",
+    type=click.IntRange(1),
+    metavar="N",
+    help="In so many parts of the caches' sets, by several processes; exact, or refused.",
+)
+@click.option("--jobs", type=click.IntRange(1), metavar="N", help="Of those [all processors].")
 @region_option
 @machine_options
 @json_option
@@ -40,6 +47,8 @@ def command(
     other: str | None,
     slice: int,
     probes: tuple[str, ...],
+    shards: int | None,
+    jobs: int | None,
     as_json: bool,
     as_csv: bool,
     limit: int | None,
@@ -55,6 +64,16 @@ def command(
         machine = {"machine": options["machine"]} if options.get("machine") else {}
         both = together(recording, other, slice=slice, **machine)
         show("replay", both, show_together, as_json, as_csv, limit)
+        return
+    if shards is not None:
+        from stallscope.scale.shards import replay_in_shards
+        from stallscope.views.terminal.objects import show_levels
+
+        if set(probes) - {"misses"}:
+            raise click.UsageError("--shards counts misses; other probes need the whole replay")
+        chosen = {name: options[name] for name in ("machine", "process")}
+        found = replay_in_shards(recording, shards, jobs=jobs, **chosen)
+        show("replay", found.levels(), show_levels, as_json, as_csv, limit)
         return
     from stallscope.analyses.levels import levels
     from stallscope.views.terminal.objects import show_levels

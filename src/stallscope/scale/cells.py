@@ -46,7 +46,7 @@ class Cell(msgspec.Struct, frozen=True):
     levels: tuple[Level, ...]
 
 
-class Task(msgspec.Struct, frozen=True):
+class Task(msgspec.Struct, frozen=True, tag="cells"):
     """Work for one worker, on this machine or another: a recording on some machines."""
 
     number: int
@@ -63,7 +63,7 @@ class Failure(msgspec.Struct, frozen=True):
     why: str = ""
 
 
-class Done(msgspec.Struct, frozen=True):
+class Done(msgspec.Struct, frozen=True, tag="cells"):
     """A worker's answer: a cell for each machine, or why there are none."""
 
     number: int

@@ -13,12 +13,16 @@ import subprocess
 import sys
 from collections import deque
 from collections.abc import Generator, Iterator, Sequence
-from typing import IO
+from typing import IO, Any
 
 import msgspec
 
 from stallscope.errors import StallscopeError
 from stallscope.scale.cells import Done, Failure, Task
+from stallscope.scale.shard_task import ShardDone, ShardTask
+
+Work = Task | ShardTask
+Answer = Done | ShardDone
 
 TRIES = 3  # of a task whose workers die
 
@@ -36,9 +40,9 @@ class _Worker:
         assert self.process.stdout is not None
         self.input: IO[bytes] = self.process.stdin
         self.output: IO[bytes] = self.process.stdout
-        self.task: Task | None = None
+        self.task: Work | None = None
 
-    def give(self, task: Task) -> None:
+    def give(self, task: Work) -> None:
         self.task = task
         try:
             self.input.write(msgspec.json.encode(task) + b"\n")
@@ -60,11 +64,11 @@ class Pool:
     def __init__(self, jobs: int) -> None:
         self._jobs = jobs
         self._workers: list[_Worker] = []
-        self._waiting: deque[Task] = deque()
+        self._waiting: deque[Work] = deque()
         self._tries: dict[int, int] = {}
         self._chosen = selectors.DefaultSelector()
 
-    def run(self, tasks: Sequence[Task]) -> Generator[Done, None, None]:
+    def run(self, tasks: Sequence[Work]) -> Generator[Any, None, None]:
         self._waiting.extend(tasks)
         try:
             for _ in range(min(self._jobs, len(tasks))):
@@ -95,10 +99,10 @@ class Pool:
         else:
             self._remove(worker)
 
-    def _hear(self, worker: _Worker) -> Iterator[Done]:
+    def _hear(self, worker: _Worker) -> Iterator[Answer]:
         line = worker.output.readline()
         if line.endswith(b"\n"):
-            done = msgspec.json.decode(line, type=Done)
+            done = msgspec.json.decode(line, type=Answer)
             worker.task = None
             self._next(worker)
             yield done

@@ -15,6 +15,7 @@ import threading
 import msgspec
 
 from stallscope.scale.cells import Done, Failure, Task, compute
+from stallscope.scale.shard_task import ShardDone, ShardTask, compute_shard
 
 
 def _read(tasks: queue.Queue[bytes]) -> None:
@@ -24,9 +25,10 @@ def _read(tasks: queue.Queue[bytes]) -> None:
 
 
 def answer(line: bytes) -> bytes:
-    task = msgspec.json.decode(line, type=Task)
+    task = msgspec.json.decode(line, type=Task | ShardTask)
+    done: Done | ShardDone
     try:
-        done = compute(task)
+        done = compute(task) if isinstance(task, Task) else compute_shard(task)
     except Exception as error:  # a fault of ours: the other cells go on
         done = Done(task.number, failure=Failure(f"stallscope itself failed: {error!r}"))
     return msgspec.json.encode(done) + b"\n"
