@@ -23,8 +23,9 @@ from stallscope.errors import StallscopeError
 from stallscope.scale.cells import Done, Failure, Task
 from stallscope.scale.worker import answer
 
-CONNECT = 10.0  # seconds for the first try
-PATIENCE = 120.0  # seconds for a scheduler to come back, or for workers to come
+CONNECT = 5.0  # seconds for the first try
+WORKERS = 30.0  # seconds for a worker to come
+PATIENCE = 120.0  # seconds for a scheduler to come back
 AHEAD = 3  # tasks given to the cluster for each of its threads
 TRIES = 3  # of a task whose workers die
 PAUSE = 0.02  # seconds between two looks
@@ -136,11 +137,11 @@ class Cluster:
 
     def _wait_for_workers(self, client: Any) -> None:
         try:
-            client.wait_for_workers(1, timeout=CONNECT)
+            client.wait_for_workers(1, timeout=WORKERS)
         except (OSError, TimeoutError):
             raise StallscopeError(
                 f"{self._address} has no workers",
-                f"none came within {CONNECT:.0f} seconds",
+                f"none came within {WORKERS:.0f} seconds",
                 f"dask worker {self._address}",
             ) from None
 

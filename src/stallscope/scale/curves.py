@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from stallscope import _engine
@@ -45,7 +46,7 @@ def curve_in_pieces(pages: pa.Array, pieces: int, jobs: int = 1) -> list[int]:
 
 def _cut(pages: pa.Array, pieces: int) -> Iterator[pa.Array]:
     ends = [len(pages) * i // pieces for i in range(pieces + 1)]
-    for start, end in zip(ends, ends[1:], strict=False):
+    for start, end in pairwise(ends):
         if end > start:
             yield pages.slice(start, end - start)
 
