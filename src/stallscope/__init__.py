@@ -30,6 +30,7 @@ __all__ = [
     "evictions",
     "explore",
     "export",
+    "fleet",
     "functions",
     "import_trace",
     "info",
@@ -111,6 +112,7 @@ if TYPE_CHECKING:
     from stallscope.recording import open_recording as open
     from stallscope.reporting import report
     from stallscope.reusing import reuse
+    from stallscope.scale import fleet
     from stallscope.scale.curves import curve_in_pieces
     from stallscope.scale.shards import replay_in_shards
     from stallscope.scale.sweep import sweep
@@ -134,6 +136,7 @@ _HOMES = {
     "evictions": ("stallscope.analyses.evictions", "evictions"),
     "explore": ("stallscope.exploring", "explore"),
     "export": ("stallscope.exporting", "export"),
+    "fleet": ("stallscope.scale.fleet", ""),  # the module: fleet.ingest, fleet.top, …
     "functions": ("stallscope.analyses.objects", "functions"),
     "import_trace": ("stallscope.record.importing", "import_trace"),
     "info": ("stallscope.analyses.info", "info"),
@@ -195,4 +198,5 @@ def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module 'stallscope' has no attribute {name!r}")
     module, attribute = _HOMES[name]
-    return getattr(importlib.import_module(module), attribute)
+    home = importlib.import_module(module)
+    return getattr(home, attribute) if attribute else home

@@ -269,10 +269,11 @@ def object_names(
 ) -> list[tuple[str, str]]:
     """Name and kind of every bucket of an image."""
     sites = site_names(image.table("site"), depth, wrappers)
-    return [(_name(row, sites), row["kind"]) for row in image.table("bucket").to_pylist()]
+    return [(name_of(row, sites), row["kind"]) for row in image.table("bucket").to_pylist()]
 
 
-def _name(row: dict[str, Any], sites: Any) -> str:
+def name_of(row: dict[str, Any], sites: Any) -> str:
+    """Of a bucket."""
     if row["kind"] == "heap":
         return str(sites.get(row["site"], f"site {row['site']}"))
     if row["kind"] == "stack":

@@ -19,10 +19,11 @@ import msgspec
 
 from stallscope.errors import StallscopeError
 from stallscope.scale.cells import Done, Failure, Task
+from stallscope.scale.fleet_rows import IngestDone, IngestTask
 from stallscope.scale.shard_task import ShardDone, ShardTask
 
-Work = Task | ShardTask
-Answer = Done | ShardDone
+Work = Task | ShardTask | IngestTask
+Answer = Done | ShardDone | IngestDone
 
 TRIES = 3  # of a task whose workers die
 

@@ -15,6 +15,7 @@ import threading
 import msgspec
 
 from stallscope.scale.cells import Done, Failure, Task, compute
+from stallscope.scale.fleet_rows import IngestDone, IngestTask, compute_ingest
 from stallscope.scale.shard_task import ShardDone, ShardTask, compute_shard
 
 
@@ -25,10 +26,15 @@ def _read(tasks: queue.Queue[bytes]) -> None:
 
 
 def answer(line: bytes) -> bytes:
-    task = msgspec.json.decode(line, type=Task | ShardTask)
-    done: Done | ShardDone
+    task = msgspec.json.decode(line, type=Task | ShardTask | IngestTask)
+    done: Done | ShardDone | IngestDone
     try:
-        done = compute(task) if isinstance(task, Task) else compute_shard(task)
+        if isinstance(task, Task):
+            done = compute(task)
+        elif isinstance(task, ShardTask):
+            done = compute_shard(task)
+        else:
+            done = compute_ingest(task)
     except Exception as error:  # a fault of ours: the other cells go on
         done = Done(task.number, failure=Failure(f"stallscope itself failed: {error!r}"))
     return msgspec.json.encode(done) + b"\n"

@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A small simulated fleet from a real recording: ingest, questions, statistics, bad input."""
+
+from __future__ import annotations
+
+import json
+import math
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import stallscope as api
+from benchmarks.fleet_sim import Base, Plant, Simulated
+from stallscope import workloads
+from stallscope.analyses import significance
+from stallscope.analyses.fleet import HostSum, ObjectSum, changes
+from stallscope.scale import fleet
+
+STALLSCOPE = Path(sys.executable).with_name("stallscope")
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory: pytest.TempPathFactory) -> Base:
+    folder = tmp_path_factory.mktemp("base")
+    program = workloads.build("list", folder)
+    words = ["record", "-q", "--source", "clock", "--rate", "997", "-o", folder / "l.stallscope"]
+    command = [STALLSCOPE, *words, "--", program, "60000"]
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, timeout=300)
+    return Base.read(folder / "l.stallscope")
+
+
+@pytest.fixture(scope="module")
+def hosts(base: Base, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("fleet")
+    assert Simulated([base], hosts=4, days=2, each=2).write(folder / "hosts") == 16
+    return folder / "hosts"
+
+
+def test_ingest_adds_each_recording_once_and_answers(hosts: Path, tmp_path: Path) -> None:
+    at = tmp_path / "fleet"
+    first = fleet.ingest([hosts], at, jobs=2)
+    assert (first.added, first.known, first.skipped) == (16, 0, 0)
+    files = sorted(at.rglob("*.parquet"))
+    assert [path.parent.parent.name for path in files] == ["program=list"] * 2
+    again = fleet.ingest([hosts], at, jobs=1)
+    assert (again.added, again.known) == (0, 16)
+    assert sorted(at.rglob("*.parquet")) == files
+
+    top = fleet.top(at)
+    assert [row.program for row in top.rows] == ["list"]
+    assert (top.hosts, top.recordings, top.rows[0].builds) == (4, 16, 2)
+    found = fleet.objects("list", at)
+    assert all(row.low <= row.high for row in found.rows)
+    by_object = fleet.top(at, by="object")
+    assert sum(row.wait for row in by_object.rows) == pytest.approx(top.rows[0].wait)
+    builds = [row.build for row in fleet.builds(at).rows]
+    assert len(builds) == 2
+    diff = fleet.diff(builds[0][:8], builds[1][:8], at)
+    assert diff.paired
+    assert diff.rows == []
+
+
+def test_what_cannot_be_read_is_skipped_counted_and_named(hosts: Path, tmp_path: Path) -> None:
+    shutil.copytree(hosts, tmp_path / "hosts")
+    found = sorted((tmp_path / "hosts").glob("*/*.stallscope"))
+    (found[0] / "meta.json").write_text("{}")
+    damaged = found[1] / "live_sample.parquet"
+    damaged.write_bytes(damaged.read_bytes()[:-40] + b"x" * 40)
+    shutil.rmtree(found[2])
+    found[2].mkdir()
+    (found[3] / "bucket.parquet").unlink()
+    words = ["fleet", "ingest", tmp_path / "hosts", "--fleet", tmp_path / "fleet", "--json"]
+    ran = subprocess.run([STALLSCOPE, *words], capture_output=True, text=True, timeout=300)
+    assert ran.returncode == 0, ran.stderr
+    told = json.loads(ran.stdout)
+    assert told["schema"] == "stallscope.fleet.ingest/1"
+    assert (told["added"], told["skipped"]) == (12, 3)
+    assert [row["recording"] for row in told["rows"]] == [str(found[i]) for i in (0, 1, 3)]
+    assert all(row["error"] for row in told["rows"])
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["top", "--fleet", "missing"], "there is no fleet"),
+        (["ingest", "missing"], "there is no folder"),
+        (["diff", "a", "b", "--fleet", "empty"], "holds nothing"),
+        (["objects", "x", "--fleet", "empty"], "holds nothing"),
+    ],
+)
+def test_bad_words_are_told_in_a_sentence(tmp_path: Path, words: list[str], said: str) -> None:
+    (tmp_path / "empty").mkdir()
+    ran = subprocess.run(
+        [STALLSCOPE, "fleet", *words], capture_output=True, text=True, cwd=tmp_path, timeout=300
+    )
+    assert ran.returncode == 2
+    assert said in ran.stderr
+    assert "Traceback" not in ran.stderr
+
+
+def test_builds_are_found_by_the_beginning_of_their_ids(hosts: Path, tmp_path: Path) -> None:
+    fleet.ingest([hosts], tmp_path / "fleet", jobs=1)
+    for build in ("zzz", ""):
+        with pytest.raises(api.StallscopeError, match="begin"):
+            fleet.diff("aaaa", build, tmp_path / "fleet")
+    with pytest.raises(api.StallscopeError, match="no two builds"):
+        fleet.diff("aaaa", "aaaa", tmp_path / "fleet")
+
+
+def sums(base: Base, simulated: Simulated) -> tuple[list[str], bool]:
+    hosts: tuple[dict[str, HostSum], dict[str, HostSum]] = ({}, {})
+    objects: dict[tuple[str, str], tuple[dict[str, ObjectSum], dict[str, ObjectSum]]] = {}
+    for one, host, day, number in simulated.runs():
+        build, name = int(day >= simulated.days // 2), str(host)
+        counts = simulated.counts(one, host, day, number)
+        had = hosts[build].get(name, HostSum(0, 0, str(day)))
+        hosts[build][name] = HostSum(had.recordings + 1, had.every + 250, had.first_day)
+        for (state, bucket), count in counts.items():
+            of = objects.setdefault((f"{state} {bucket}", ""), ({}, {}))[build]
+            one_sum = of.get(name, ObjectSum(0, 0.0))
+            of[name] = ObjectSum(one_sum.samples + count, one_sum.squares + count * count / 250)
+    rows, paired, _ = changes("list", hosts, objects)
+    return [row.object for row in rows if row.verdict == "worse"], paired
+
+
+def invented() -> Base:
+    weights = {("memory", 0): 30, ("memory", 1): 12, ("memory", 2): 6, ("compute", None): 52}
+    names = {0: "tree", 1: "queue", 2: "log", None: "<address unknown>"}
+    return Base(None, "list", weights, names, {}, None)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_a_share_doubled_on_a_tenth_of_the_hosts_is_found_and_nothing_else(seed: int) -> None:
+    base = invented()
+    plant = Plant("list", "queue", frozenset(range(6)))
+    words = {"hosts": 60, "days": 6, "each": 6, "seed": seed}
+    found, paired = sums(base, Simulated([base], plant=plant, **words))
+    assert paired
+    assert found == ["memory 1"]
+    assert sums(base, Simulated([base], **words))[0] == []
+
+
+def test_tails_agree_with_tables() -> None:
+    assert significance.normal_tail(1.959964) == pytest.approx(0.05, rel=1e-5)
+    assert significance.student_tail(2.228139, 10) == pytest.approx(0.05, rel=1e-5)
+    assert significance.student_tail(12.7062, 1) == pytest.approx(0.05, rel=1e-4)
+    assert significance.student_tail(-4.0, 30) == pytest.approx(0.000382, rel=1e-2)
+    assert significance.student_tail(0.0, 5) == pytest.approx(1.0)
+    assert math.isclose(significance.incomplete_beta(2, 3, 0.4), 0.5248, rel_tol=1e-4)
+
+
+def test_probabilities_are_corrected_for_their_number() -> None:
+    assert significance.holm([0.01, 0.04, 0.03]) == pytest.approx([0.03, 0.06, 0.06])
+    assert significance.holm([]) == []
+    low, high = significance.mean_interval([1.0, 2.0, 3.0, 4.0])
+    assert 1.0 <= low < 2.5 < high <= 4.0
