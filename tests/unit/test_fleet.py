@@ -11,9 +11,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from benchmarks.fleet_sim import Base, Plant, Simulated
 
 import stallscope as api
-from benchmarks.fleet_sim import Base, Plant, Simulated
 from stallscope import workloads
 from stallscope.analyses import significance
 from stallscope.analyses.fleet import HostSum, ObjectSum, changes
