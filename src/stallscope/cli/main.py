@@ -50,6 +50,7 @@ QUESTIONS: dict[str, dict[str, str]] = {
     "Many machines, many hosts": {
         "sweep": "kept traces on many machines: which cache design misses how often",
         "fleet": "recordings of many hosts: ingest, top, objects, diff of two builds, builds",
+        "agent": "sample the programs of this host in turn, within a budget",
     },
     "How much memory it needs": {
         "pages": "misses at every size of memory; also: epochs, replacement, allocate, prefetch, "
