@@ -88,7 +88,7 @@ SITE = Table(
         Column("depth", "u32", "0 for the innermost frame"),
         Column("address", "u64", "of the call", "bytes"),
         Column("module", "u32", "where it lies", none=NONE32),
-        Column("function", "string", "name; module+offset when it has none"),
+        Column("function", "string", "name; module+offset of its start when it has none"),
         Column("file", "string", "source file; empty when unknown"),
         Column("line", "u32", "source line; null when unknown", none=0),
         Column("inlined", "u8", "1 when this frame was inlined into the next"),

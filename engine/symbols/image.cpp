@@ -163,6 +163,15 @@ std::span<std::uint8_t> Image::section(std::string_view name) const {
   return {};
 }
 
+LoadedBytes Image::loaded_section(std::string_view name) const {
+  for (const Section& section : sections_) {
+    GElf_Shdr header;
+    if (section.name == name && gelf_getshdr(section.handle, &header) != nullptr)
+      return {this->section(name), header.sh_addr};
+  }
+  return {};
+}
+
 bool Image::decompresses_within(std::uint64_t limit) const {
   std::uint64_t total = 0;
   for (const Section& section : sections_) {

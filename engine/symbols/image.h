@@ -39,6 +39,12 @@ struct Facts {
   std::vector<Segment> segments;
 };
 
+// Bytes of a section, and where the loader puts them.
+struct LoadedBytes {
+  std::span<const std::uint8_t> bytes;
+  std::uint64_t address = 0;
+};
+
 // The bytes of a file. Up to Limits::resident_bytes they are read, so that a file that shrinks
 // meanwhile does no harm; beyond that they are mapped, and cutting the file short while it is
 // open ends the process with SIGBUS.
@@ -78,6 +84,7 @@ class Image {
   // Bytes of the section with this name, decompressed; empty when there is none or it is damaged.
   // Valid while the image lives. Changing them changes what libdw reads.
   std::span<std::uint8_t> section(std::string_view name) const;
+  LoadedBytes loaded_section(std::string_view name) const;
 
   // Whether all compressed sections together stay within the limit.
   bool decompresses_within(std::uint64_t limit) const;

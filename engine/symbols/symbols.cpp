@@ -6,6 +6,7 @@
 
 #include "symbols/debug_files.h"
 #include "symbols/resolver.h"
+#include "symbols/unwind_index.h"
 #include "symbols/variables.h"
 
 namespace stallscope::symbols {
@@ -32,6 +33,7 @@ struct Symbols::Parts {
   std::unique_ptr<SymbolTable> symbols;
   std::unique_ptr<Resolver> resolver;
   std::optional<std::vector<Variable>> variables;
+  std::unique_ptr<UnwindIndex> unwinding;
 
   const SymbolTable& symbol_table() {
     if (!symbols) symbols = std::make_unique<SymbolTable>(*image, debug.get(), limits);
@@ -148,6 +150,12 @@ std::optional<Function> Symbols::function_at(std::uint64_t address) {
   Dwarf_Die found;
   if (!entry || !parts_->info->entry_at(*entry, found)) return {};
   return LocalReader(*parts_->info, *parts_->types, parts_->limits).read(found);
+}
+
+std::optional<std::uint64_t> Symbols::function_start(std::uint64_t address) {
+  if (!parts_->unwinding)
+    parts_->unwinding = std::make_unique<UnwindIndex>(*parts_->image, parts_->limits);
+  return parts_->unwinding->start_of(address);
 }
 
 std::span<const std::uint8_t> Symbols::code_from(std::uint64_t address) const {

@@ -88,6 +88,9 @@ class Symbols {
   // The function whose code lies at the address, with its variables; nothing when it has no debug
   // information. Read anew at each call.
   std::optional<Function> function_at(std::uint64_t address);
+  // Where the function at the address begins, also where it has no name; nothing when not even that
+  // is known.
+  std::optional<std::uint64_t> function_start(std::uint64_t address);
   // The file's bytes of loaded code from the address to the end of its segment.
   std::span<const std::uint8_t> code_from(std::uint64_t address) const;
 

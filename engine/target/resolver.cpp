@@ -70,7 +70,10 @@ std::string_view Resolver::offset_name(const Request& request) {
     return name_ = text;
   }
   const File& file = files_[request.module];
-  std::snprintf(text, sizeof text, "+0x%" PRIx64, request.address - file.bias);
+  const std::uint64_t address = request.address - file.bias;
+  // All of a function is one name.
+  const auto start = file.symbols ? file.symbols->function_start(address) : std::nullopt;
+  std::snprintf(text, sizeof text, "+0x%" PRIx64, start.value_or(address));
   return name_ = file.name + text;
 }
 

@@ -23,7 +23,7 @@ class Resolver {
   Resolver(const std::vector<Module>& modules, symbols::SymbolCache& cache, PerfMap generated = {});
 
   struct Place {
-    std::string_view function;  // never empty: module+offset when it has no name
+    std::string_view function;  // never empty: module+offset of its start when it has no name
     std::string_view file;      // empty when unknown
     std::uint32_t line = 0;
     bool inlined = false;

@@ -50,6 +50,8 @@ int fuzz_symbols(const std::uint8_t* data, std::size_t size) {
   if (!opened) return 0;
   Symbols& symbols = **opened;
   auto addresses = sample_addresses(symbols.facts());
+  for (const std::uint64_t address : addresses)
+    if (const auto start = symbols.function_start(address)) check(*start <= address);
   auto locations = symbols.resolve(addresses);
   check(locations.size() == addresses.size());
   for (LocationId location : locations) {

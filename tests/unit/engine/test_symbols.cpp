@@ -220,6 +220,13 @@ TEST_CASE("this program finds its own function and variable") {
   CHECK((*symbols)->text(frames[0].function) ==
         "stallscope::symbols::a_function_with_a_known_name(int)");
   CHECK((*symbols)->frames_at(~std::uint64_t{0}).empty());
+  // Known without any name, from what unwinds it; not in front of it, nor where there is no code.
+  CHECK((*symbols)->function_start(code) == code);
+  CHECK((*symbols)->function_start(code + 1) == code);
+  CHECK((*symbols)->function_start(code - 1) != code);
+  CHECK_FALSE((*symbols)->function_start(variable));
+  CHECK_FALSE((*symbols)->function_start(0));
+  CHECK_FALSE((*symbols)->function_start(~std::uint64_t{0}));
 }
 
 TEST_CASE("a cache opens a file once, remembers failures and shares its strings") {
