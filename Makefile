@@ -61,9 +61,11 @@ engine-test: build ## the engine's own tests, without Python
 	cmake --build $$folder --target engine_tests >/dev/null; \
 	$$folder/tests/unit/engine/engine_tests
 
-# Tests of one file stay together: they share recordings.
+# Tests of one file stay together: they share recordings. Those that look at running programs come
+# last, no more of them at a time than there are processors.
 unit: build
-	$(BIN)/pytest -n auto --maxprocesses 4 --dist loadfile
+	$(BIN)/pytest -n auto --maxprocesses 4 --dist loadfile -m 'not real_time'
+	$(BIN)/pytest -n auto --maxprocesses 2 --dist loadfile -m real_time
 
 test-sanitize: $(STAMPS)/venv ## the engine's tests under address and undefined-behaviour sanitizers
 	@cmake -S . -B build/sanitize -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo -DSTALLSCOPE_TESTS=ON -DSTALLSCOPE_CAPTURE=OFF -DSTALLSCOPE_SANITIZE=ON >/dev/null

@@ -16,6 +16,8 @@ from typing import Any
 import pytest
 from tests.conftest import STALLSCOPE, Ran, run
 
+pytestmark = pytest.mark.real_time
+
 # Sites are kept whether they pay or not: a busy machine must not decide what is tested.
 ALWAYS = ("prefetch", "run", "--always", "-q")
 KINDS = [

@@ -25,6 +25,8 @@ from conftest import STALLSCOPE, Made, Ran, Recorder, run
 from stallscope.analyses.live import LiveObjectRow, LiveObjects, LivePlaceRow, LivePlaces
 from stallscope.analyses.objects import ObjectRow, Objects, PlaceRow, Places
 
+pytestmark = pytest.mark.real_time
+
 Build = Callable[..., Path]
 LOOPS = ("chase", "scatter", "follow", "update", "compute")
 # What each loop of waits.c waits for.

@@ -13,6 +13,8 @@ from typing import Any
 import pytest
 from tests.conftest import STALLSCOPE, Ran, run
 
+pytestmark = pytest.mark.real_time
+
 TRACED = (
     "page-faults,minor-faults,task-clock,context-switches,raw_syscalls:sys_enter,"
     "raw_syscalls:sys_exit,syscalls:sys_enter_write,syscalls:sys_exit_write,"

@@ -16,6 +16,8 @@ import pytest
 
 from conftest import PATIENCE, STALLSCOPE, run
 
+pytestmark = pytest.mark.real_time
+
 Build = Callable[..., Path]
 STOPPED = {"T", "t"}  # by a signal, by a tracer
 

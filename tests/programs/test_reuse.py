@@ -18,6 +18,8 @@ import stallscope
 from conftest import STALLSCOPE, Made, Recorder, run
 from stallscope.errors import StallscopeError
 
+pytestmark = pytest.mark.real_time
+
 Build = Callable[..., Path]
 ROUNDS = 8_000_000
 CIRCLE = 1 << 18  # cells of reuses.c, each read once in so many rounds
