@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -18,10 +17,10 @@ namespace stallscope {
 using PlacedRow = std::tuple<std::string, std::string, std::string, std::uint64_t, std::uint64_t>;
 // Site, and module and offset of its return address.
 using ReturnAddressRow = std::tuple<std::uint32_t, std::string, std::uint64_t>;
-// Site or none, address, size, element; (base, stride) of groups; (start, size, group, to) of
+// Sites or none, address, size, element; (base, stride) of groups; (start, size, group, to) of
 // parts.
 using ShapeRow =
-    std::tuple<std::optional<std::uint32_t>, std::uint64_t, std::uint64_t, std::uint64_t,
+    std::tuple<std::vector<std::uint32_t>, std::uint64_t, std::uint64_t, std::uint64_t,
                std::vector<std::tuple<std::uint64_t, std::uint64_t>>,
                std::vector<std::tuple<std::uint64_t, std::uint64_t, std::uint32_t, std::uint64_t>>>;
 
@@ -41,8 +40,8 @@ inline session::Policy policy_of(const std::string& text,
 
 inline std::vector<session::Shape> shapes_of(const std::vector<ShapeRow>& rows) {
   std::vector<session::Shape> shapes;
-  for (const auto& [site, address, size, element, groups, parts] : rows) {
-    session::Shape shape{site, address, size, element, {}, {}};
+  for (const auto& [sites, address, size, element, groups, parts] : rows) {
+    session::Shape shape{sites, address, size, element, {}, {}};
     for (const auto& [base, stride] : groups) shape.groups.push_back({base, stride});
     for (const auto& [start, bytes, group, to] : parts)
       shape.parts.push_back({start, bytes, group, to});

@@ -45,10 +45,8 @@ Result<Reshape> Reshape::make(const std::vector<Shape>& shapes) {
     if (Status good = check(shape); !good) return good.error();
     const auto number = static_cast<std::uint32_t>(made.shapes_.size());
     made.shapes_.push_back(known_of(shape));
-    if (shape.site)
-      made.by_site_[*shape.site] = number;
-    else if (shape.size)
-      made.keep(shape.address, shape.size, number);
+    for (const std::uint32_t site : shape.sites) made.by_site_[site] = number;
+    if (shape.sites.empty() && shape.size) made.keep(shape.address, shape.size, number);
   }
   return made;
 }

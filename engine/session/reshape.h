@@ -14,7 +14,6 @@
 
 #include <cstdint>
 #include <map>
-#include <optional>
 #include <unordered_map>
 #include <vector>
 
@@ -37,7 +36,7 @@ struct ShapePart {
 };
 
 struct Shape {
-  std::optional<std::uint32_t> site;    // of its heap blocks; none: what lies at `address`
+  std::vector<std::uint32_t> sites;     // of its heap blocks; none: what lies at `address`
   std::uint64_t address = 0, size = 0;  // of a variable
   std::uint64_t element = 0;
   std::vector<ShapeGroup> groups;

@@ -11,6 +11,7 @@ from __future__ import annotations
 import collections
 import functools
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from stallscope.analyses import layout as near_analysis
 from stallscope.analyses.advise import AdviceRow, Advise, Candidate, Data
 from stallscope.analyses.live import LiveView
 from stallscope.analyses.objects import MissView
+from stallscope.analyses.sites import forwards
 from stallscope.errors import StallscopeError
 from stallscope.machines.fault import nearest
 from stallscope.pipelines import CoreProbe, Shape
@@ -55,6 +57,19 @@ def advise(
     made = Advising(recording, machine, process, depth, wrapper)
     made.kinds = kinds or tuple(KINDS)
     return made.result()
+
+
+@dataclass(frozen=True)
+class Group:
+    """Data that is laid out together."""
+
+    name: str
+    buckets: tuple[int, ...]
+    latency: int
+
+
+def _key(bucket: dict[str, Any]) -> tuple[str, Any]:
+    return bucket["kind"], bucket["site"] if bucket["kind"] == "heap" else bucket["name"]
 
 
 class Advising:
@@ -135,21 +150,43 @@ class Advising:
 
     @functools.cached_property
     def latency(self) -> collections.Counter[int]:
+        """By bucket."""
         found: collections.Counter[int] = collections.Counter()
         for count in self.view.counts():
             found[count.bucket] += count.latency
         return found
 
     @functools.cached_property
-    def costly(self) -> list[int]:
-        """Buckets whose layout may matter, the costliest first."""
-        whole = max(1, self.latency.total())
-        return [
-            bucket
-            for bucket, latency in self.latency.most_common()
-            if latency >= analysis.MATTERS * whole
-            and self.view.buckets[bucket]["kind"] in ("heap", "global")
-        ][:MOST_OBJECTS]
+    def groups(self) -> list[Group]:
+        """What is laid out together: a variable, or all blocks that one call asks for, however the
+        program got there. The costliest first."""
+        callers = self._callers()
+        found: dict[Any, list[int]] = {}
+        for bucket, row in enumerate(self.view.buckets):
+            if row["kind"] == "heap":
+                found.setdefault(callers.get(row["site"], row["site"]), []).append(bucket)
+            elif row["kind"] == "global":
+                found.setdefault(row["name"], []).append(bucket)
+        made = []
+        for buckets in found.values():
+            buckets.sort(key=lambda bucket: (-self.latency[bucket], bucket))
+            latency = sum(self.latency[bucket] for bucket in buckets)
+            made.append(Group(self.view.name(buckets[0]), tuple(buckets), latency))
+        return sorted(made, key=lambda group: (-group.latency, group.name))
+
+    @functools.cached_property
+    def costly(self) -> list[Group]:
+        """Whose layout may matter."""
+        least = analysis.MATTERS * max(1, self.latency.total())
+        return [group for group in self.groups if group.latency >= least][:MOST_OBJECTS]
+
+    def _callers(self) -> dict[int, tuple[int, str]]:
+        """Of each site the call that asked for memory, not one that forwards the request."""
+        found: dict[int, tuple[int, str]] = {}
+        for row in self.image.table("site").to_pylist():
+            if row["site"] not in found and not forwards(row["function"], self.wrapper):
+                found[row["site"]] = (row["address"], row["function"])
+        return found
 
     @functools.cached_property
     def variables(self) -> dict[str, tuple[int, int]]:
@@ -157,11 +194,11 @@ class Advising:
         rows = self.image.table("object").select(["kind", "name", "address", "size"]).to_pylist()
         return {r["name"]: (r["address"], r["size"]) for r in rows if r["kind"] == "global"}
 
-    def where(self, bucket: int) -> str:
-        """The line that waits longest for it."""
+    def where(self, buckets: Sequence[int]) -> str:
+        """The line that waits longest for them."""
         by_operation: collections.Counter[int] = collections.Counter()
         for count in self.view.counts():
-            if count.bucket == bucket:
+            if count.bucket in buckets:
                 by_operation[count.operation] += count.latency
         return self.place(by_operation.most_common(1)[0][0]) if by_operation else ""
 
@@ -169,89 +206,93 @@ class Advising:
         function, file, line = self.view.places.get(operation, ("?", "", None))
         return f"{function} ({Path(file).name}:{line})" if line else str(function)
 
-    def data(self, bucket: int, element: int, kind: str, fields: Any) -> Data:
-        row = self.view.buckets[bucket]
-        size = row["bytes"] if row["kind"] == "heap" else self.variables[row["name"]][1]
-        blocks = row["blocks"] if row["kind"] == "heap" else 1
+    def data(self, group: Group, element: int, kind: str, fields: Any) -> Data:
+        rows = [self.view.buckets[bucket] for bucket in group.buckets]
+        heap = rows[0]["kind"] == "heap"
+        size = sum(row["bytes"] for row in rows) if heap else self.variables[rows[0]["name"]][1]
         return Data(
-            name=self.view.name(bucket),
-            kind=row["kind"],
+            name=group.name,
+            kind=rows[0]["kind"],
             type=kind,
-            blocks=blocks,
+            blocks=sum(row["blocks"] for row in rows) if heap else 1,
             bytes=size,
             element=element,
             elements=-(-size // max(1, element)),
-            share=self.latency[bucket] / max(1, self.latency.total()),
+            share=group.latency / max(1, self.latency.total()),
             fields=fields,
         )
 
-    def shape(self, bucket: int, layout: analysis.Layout) -> Shape:
-        row = self.view.buckets[bucket]
-        site, address, size = row["site"], 0, 0
-        if row["kind"] == "global":
-            site, (address, size) = None, self.variables[row["name"]]
-        return (site, address, size, layout.element, layout.groups, layout.parts)
+    def shape(self, group: Group, layout: analysis.Layout) -> Shape:
+        rows = [self.view.buckets[bucket] for bucket in group.buckets]
+        sites = tuple(row["site"] for row in rows if row["kind"] == "heap")
+        address, size = (0, 0) if sites else self.variables[rows[0]["name"]]
+        return (sites, address, size, layout.element, layout.groups, layout.parts)
 
     # Finders: each gives what it found and a replay confirmed.
 
     def layouts(self) -> Found:
-        """Other layouts of the objects that cost most: of each the best."""
-        structs: dict[int, Any] = {
-            bucket: found
-            for bucket, *found in types.shapes(self.view.replay)  # type: ignore[arg-type]
-        }
+        """Other layouts of the objects that cost most."""
+        structs = self._structs()
         accesses = self._accesses(structs)
         steps = self._steps()
-        for bucket in self.costly:
+        for group in self.costly:
             candidates: list[Candidate] = []
-            if bucket in structs:
-                kind, size, shape = structs[bucket]
-                fields = analysis.fields_of(shape, accesses[bucket])
-                data = self.data(bucket, size, kind, fields)
+            if group.name in structs:
+                kind, size, shape = structs[group.name]
+                fields = analysis.fields_of(shape, accesses[group.name])
+                data = self.data(group, size, kind, fields)
                 candidates += analysis.struct_candidates(data)
             else:
-                data = self.data(bucket, 8, "", ())
-                for row, size in steps.get(bucket, []):
+                data = self.data(group, 8, "", ())
+                for row, size in steps.get(group.buckets[0], []):
                     candidates += analysis.array_candidates(data, row, size)
             candidates += analysis.node_candidates(data)
-            yield from self._best(bucket, data, candidates)
+            yield from self._best(group, data, candidates)
 
-    def _best(self, bucket: int, data: Data, candidates: Sequence[Candidate]) -> Found:
+    def _best(self, group: Group, data: Data, candidates: Sequence[Candidate]) -> Found:
         tried = []
         for candidate in candidates:
             if candidate.kind not in self.kinds:
                 continue
-            probe = CoreProbe(shapes=(self.shape(bucket, candidate.layout),))
+            probe = CoreProbe(shapes=(self.shape(group, candidate.layout),))
             tried.append((candidate, self.saved(f"{candidate.kind}, {data.name}", probe)))
         for candidate, saved in analysis.chosen(tried, self.cycles):
             evidence = f"{data.share:.0%} of the waiting for memory; {candidate.evidence}"
             said = (evidence, candidate.how)
-            yield self.row(candidate.kind, data.name, self.where(bucket), said, saved)
+            yield self.row(candidate.kind, data.name, self.where(group.buckets), said, saved)
 
-    def _accesses(self, structs: dict[int, Any]) -> dict[int, collections.Counter[int]]:
-        """To the words of elements, by bucket of the view."""
+    def _structs(self) -> dict[str, Any]:
+        """Type, element and fields of the groups that hold structs, by name."""
+        of = {bucket: group.name for group in self.costly for bucket in group.buckets}
+        found: dict[str, Any] = {}
+        for bucket, *shape in types.shapes(self.view.replay):  # type: ignore[arg-type]
+            if bucket in of:
+                found.setdefault(of[bucket], shape)
+        return found
+
+    def _accesses(self, structs: dict[str, Any]) -> dict[str, collections.Counter[int]]:
+        """To the words of elements, by group."""
         followed: list[touching.Followed] = []
-        of: dict[Any, int] = {}
-        for bucket in self.costly:
-            if bucket not in structs:
+        of: dict[tuple[str, Any], str] = {}
+        for group in self.costly:
+            if group.name not in structs:
                 continue
-            row = self.view.buckets[bucket]
-            of[row["kind"], row["site"] if row["kind"] == "heap" else row["name"]] = bucket
-            element = structs[bucket][1]
-            if row["kind"] == "heap":
-                followed.append((row["site"], 0, element))
-            else:
-                followed.append((None, self.variables[row["name"]][0], element))
-        found: dict[int, collections.Counter[int]] = collections.defaultdict(collections.Counter)
+            element = structs[group.name][1]
+            for row in (self.view.buckets[bucket] for bucket in group.buckets):
+                of[_key(row)] = group.name
+                if row["kind"] == "heap":
+                    followed.append((row["site"], 0, element))
+                else:
+                    followed.append((None, self.variables[row["name"]][0], element))
+        found: dict[str, collections.Counter[int]] = collections.defaultdict(collections.Counter)
         if not followed:
             return found
         touched = touching.touched(self.image, followed)
         buckets = {row["bucket"]: row for row in touched.table("bucket").to_pylist()}
         for row in touched.table("touch_offset").to_pylist():
-            bucket = buckets[row["bucket"]]
-            key = (bucket["kind"], bucket["site"] if bucket["kind"] == "heap" else bucket["name"])
-            if key in of:
-                found[of[key]][row["offset"]] += row["accesses"]
+            name = of.get(_key(buckets[row["bucket"]]))
+            if name is not None:
+                found[name][row["offset"]] += row["accesses"]
         return found
 
     def _steps(self) -> dict[int, list[tuple[int, int]]]:
@@ -293,8 +334,7 @@ class Advising:
         evidence = f"heap blocks of {len(made.rows)} sites {what}; {first.share:.0%} by this one"
         how = "stallscope layout -o near.policy, and start the program with it; or the near "
         how += "allocator of stallscope.h"
-        bucket = next((b for b in self.costly if self.view.buckets[b]["site"] == first.site), None)
-        where = self.where(bucket) if bucket is not None else ""
+        where = self.where([b for b, r in enumerate(self.view.buckets) if r["site"] == first.site])
         yield self.row("near allocation", first.object, where, (evidence, how), saved)
 
     def huge_pages(self) -> Found:
@@ -303,22 +343,21 @@ class Advising:
             for tlb in self.core.machine.tlbs
             if tlb.page < HUGE and tlb.holds != "instructions"
         }
-        misses: collections.Counter[int] = collections.Counter()
+        misses: collections.Counter[str] = collections.Counter()
         levels = {row["level"] for row in self.view.levels if row["kind"] == "tlb"}
         for row in self.view.rows("miss"):
             if row["level"] in levels:
-                misses[row["bucket"]] += row["misses"]
+                misses[self.view.name(row["bucket"])] += row["misses"]
         if not pages or not misses:
             return
         saved = self.saved("huge pages", CoreProbe(), **pages)
         if saved < analysis.LEAST * self.cycles:
             return
-        bucket, count = misses.most_common(1)[0]
+        name, count = misses.most_common(1)[0]
         evidence = f"{count / misses.total():.0%} of {misses.total():,} TLB misses are on it"
         how = "put it on huge pages: aligned_alloc(2 MiB) and madvise(MADV_HUGEPAGE)"
-        yield self.row(
-            "huge pages", self.view.name(bucket), self.where(bucket), (evidence, how), saved
-        )
+        buckets = [b for b in range(len(self.view.buckets)) if self.view.name(b) == name]
+        yield self.row("huge pages", name, self.where(buckets), (evidence, how), saved)
 
     def prefetches(self) -> Found:
         """A prefetch hides waiting for data. Its replay has no other core work to hide it behind,

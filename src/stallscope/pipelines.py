@@ -25,11 +25,11 @@ FORMAT = 2  # of the model and its tables; what an earlier one left is computed 
 MODES = ("real", "single", "inorder")
 
 
-# Site or None; address, size and element; (base, stride) of groups; (start, size, group, to) of
+# Sites or none; address, size and element; (base, stride) of groups; (start, size, group, to) of
 # parts: engine/session/reshape.h says what they mean.
 Groups = tuple[tuple[int, int], ...]
 Parts = tuple[tuple[int, int, int, int], ...]
-Shape = tuple[int | None, int, int, int, Groups, Parts]
+Shape = tuple[tuple[int, ...], int, int, int, Groups, Parts]
 
 
 class CoreProbe(msgspec.Struct, frozen=True):
@@ -163,7 +163,7 @@ def _replay(
         "switch_lines": probe.switch_lines,
         "policy": probe.policy,
         "sites": list(probe.sites),
-        "shapes": [(*shape[:4], list(shape[4]), list(shape[5])) for shape in probe.shapes],
+        "shapes": [(list(shape[0]), *shape[1:4], *map(list, shape[4:])) for shape in probe.shapes],
     }
     placed = list(results.placed(recording)) if probe.objects else []
     stream = str(recording.path / STREAM)

@@ -7,6 +7,7 @@ the result whose misses tell which code uses what.
 
 from __future__ import annotations
 
+import bisect
 import collections
 import contextlib
 import datetime
@@ -79,12 +80,26 @@ def modules(recording: Recording) -> Iterator[tuple[str, bytes, int, int, int]]:
         yield (row["path"], identity, row["bias"], row["start"], row["end"])
 
 
+def with_variables(recording: Recording) -> Iterator[tuple[str, bytes, int, int, int]]:
+    """The same, up to the last of their variables: what begins as zeros lies behind the part of a
+    file that is mapped."""
+    known = sorted(modules(recording), key=lambda module: module[3])
+    rows = recording.table("object").select(["kind", "address", "size"]).to_pylist()
+    ends = sorted((r["address"], r["address"] + r["size"]) for r in rows if r["kind"] == "global")
+    starts = [start for start, _ in ends]
+    for number, (path, identity, bias, start, end) in enumerate(known):
+        limit = known[number + 1][3] if number + 1 < len(known) else 1 << 64
+        last = bisect.bisect_left(starts, limit)
+        reached = ends[last - 1][1] if last and starts[last - 1] >= start else end
+        yield path, identity, bias, start, max(end, min(reached, limit))
+
+
 class _Made:
     """What is known of one replay's buckets."""
 
     def __init__(self, replay: Replay) -> None:
         self.replay = replay
-        self.engine = _engine.Types(list(modules(replay.recording)))
+        self.engine = _engine.Types(list(with_variables(replay.recording)))
         self.buckets = {row["bucket"]: row for row in replay.table("bucket").to_pylist()}
         self.guesses = dict(self._guesses())
 

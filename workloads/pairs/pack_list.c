@@ -2,7 +2,7 @@
 // A list of small nodes, each a block of malloc's with its header; after: all in one pool.
 #include "pair.h"
 
-enum { NODES = 10000, PASSES = 150 };
+enum { NODES = 10000, PASSES = 500 };
 
 struct link {
   struct link* next;

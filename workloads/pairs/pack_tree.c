@@ -3,7 +3,7 @@
 // read; after: the nodes are together.
 #include "pair.h"
 
-enum { NODES = 16000, LOOKUPS = 60000, NAME = 72 };
+enum { NODES = 8000, LOOKUPS = 200000, NAME = 72 };
 
 struct leaf {
   struct leaf *left, *right;

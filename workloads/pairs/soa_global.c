@@ -1,64 +1,61 @@
 // SPDX-License-Identifier: Apache-2.0
-// The same as soa_heap, with variables instead of heap blocks.
+// The same as soa_heap, with variables instead of heap blocks: stations as an array of structs,
+// each loop following one field; after: an array a field.
 #include "pair.h"
 
-enum { PARTICLES = 16000, PASSES = 6 };
+enum { STATIONS = 8192, STEPS = 400000 };
 
-struct particle {
-  double x, y, z, mass;
+struct station {
+  uint64_t by_train, by_bus, by_boat, on_foot;
 };
 
-static struct particle particles[PARTICLES];
-static __attribute__((aligned(64))) double columns[4 * PARTICLES];
+static struct station stations[STATIONS];
+static __attribute__((aligned(64))) uint64_t columns[4 * STATIONS];
 
-NOINLINE static struct particle* make_particles(void) {
-  struct particle* all = particles;
-  for (uint64_t i = 0; i < PARTICLES; i++) {
-    all[i].x = all[i].y = (double)i;
-    all[i].z = all[i].mass = 1.0;
+// Full circles: an odd number of steps further each time, all different for each field.
+static inline uint64_t further(uint64_t station, uint64_t field) {
+  return (station * 5 + 1237 + 2 * field) % STATIONS;
+}
+
+NOINLINE static struct station* make_stations(void) {
+  struct station* all = stations;
+  for (uint64_t i = 0; i < STATIONS; i++) {
+    all[i].by_train = further(i, 0);
+    all[i].by_bus = further(i, 1);
+    all[i].by_boat = further(i, 2);
+    all[i].on_foot = further(i, 3);
   }
   return all;
 }
 
-NOINLINE static double sum_x(const struct particle* all) {
-  double sum = 0;
-  for (uint64_t i = 0; i < PARTICLES; i++) sum += all[i].x;
-  return sum;
-}
-NOINLINE static double sum_y(const struct particle* all) {
-  double sum = 0;
-  for (uint64_t i = 0; i < PARTICLES; i++) sum += all[i].y;
-  return sum;
-}
-NOINLINE static double sum_mass(const struct particle* all) {
-  double sum = 0;
-  for (uint64_t i = 0; i < PARTICLES; i++) sum += all[i].mass;
-  return sum;
-}
-NOINLINE static double sum_column(const double* column) {
-  double sum = 0;
-  for (uint64_t i = 0; i < PARTICLES; i++) sum += column[i];
+NOINLINE static uint64_t ride(const struct station* all) {
+  uint64_t at = 0, sum = 0;
+  for (uint64_t i = 0; i < STEPS; i++) sum += at = all[at].by_train;
+  for (uint64_t i = 0; i < STEPS; i++) sum += at = all[at].by_bus;
   return sum;
 }
 
-NOINLINE static double* make_columns(void) {
-  double* all = columns;
-  for (uint64_t i = 0; i < PARTICLES; i++) {
-    all[i] = all[PARTICLES + i] = (double)i;
-    all[2 * PARTICLES + i] = all[3 * PARTICLES + i] = 1.0;
-  }
+NOINLINE static uint64_t* make_columns(void) {
+  uint64_t* all = columns;
+  for (uint64_t i = 0; i < STATIONS; i++)
+    for (uint64_t field = 0; field < 4; field++) all[field * STATIONS + i] = further(i, field);
   return all;
+}
+
+NOINLINE static uint64_t ride_columns(const uint64_t* by_train, const uint64_t* by_bus) {
+  uint64_t at = 0, sum = 0;
+  for (uint64_t i = 0; i < STEPS; i++) sum += at = by_train[at];
+  for (uint64_t i = 0; i < STEPS; i++) sum += at = by_bus[at];
+  return sum;
 }
 
 int main(int argc, char** argv) {
-  double sum = 0;
+  uint64_t sum;
   if (is_after(argc, argv)) {
-    double* all = make_columns();
-    for (int i = 0; i < PASSES; i++)
-      sum += sum_column(all) + sum_column(all + PARTICLES) + sum_column(all + 3 * PARTICLES);
+    const uint64_t* all = make_columns();
+    sum = ride_columns(all, all + STATIONS);
   } else {
-    struct particle* all = make_particles();
-    for (int i = 0; i < PASSES; i++) sum += sum_x(all) + sum_y(all) + sum_mass(all);
+    sum = ride(make_stations());
   }
-  printf("%g\n", sum);
+  printf("%llu\n", (unsigned long long)sum);
 }

@@ -3,7 +3,7 @@
 // blocks of its own.
 #include "pair.h"
 
-enum { NODES = 15000, PASSES = 12 };
+enum { NODES = 8000, PASSES = 100 };
 
 struct entry {
   struct entry* next;
