@@ -419,7 +419,7 @@ class Advising:
                 f"{line.false_misses:,} of {line.misses:,} misses of its line are false: "
                 f"{len(line.threads)} threads use different bytes"
             )
-            how = f"give each thread's part ({parts}) a line of its own: _Alignas({analysis.LINE})"
+            how = f"give each thread's part ({parts}) a line of its own: _Alignas({self.threads.line})"
             yield self.row(
                 "pad shared fields",
                 line.object,

@@ -49,6 +49,7 @@ def cycles(made: Made) -> int:
     ("name", "kind", "words"),
     [
         ("split_array", "split fields", "number, balance of struct account"),
+        ("reorder_nodes", "reorder fields", "declare owner, score of struct user"),
     ],
 )
 def test_a_layout_is_advised_and_the_changed_program_saves_as_much(
@@ -63,6 +64,12 @@ def test_a_layout_is_advised_and_the_changed_program_saves_as_much(
     saved = cycles(before) - cycles(after)
     assert found.cycles == cycles(before)
     assert 0.8 * saved <= row.predicted_cycles_saved <= 1.2 * saved
+
+
+def test_falsely_shared_counters_are_to_be_padded(pair: Callable[[str, str], Made]) -> None:
+    found = api.advise(pair("pad_counters", "before").path, kinds=["pad shared fields"])
+    assert [row.object for row in found.rows] == ["beside"]
+    assert "_Alignas(128)" in found.rows[0].how
 
 
 def test_rows_have_exactly_what_programs_rely_on(

@@ -3,7 +3,7 @@
 // blocks of its own.
 #include "pair.h"
 
-enum { NODES = 8000, PASSES = 100 };
+enum { NODES = 8000, PASSES = 250 };
 
 struct entry {
   struct entry* next;
