@@ -361,7 +361,8 @@ class Advising:
 
     def prefetches(self) -> Found:
         """A prefetch hides waiting for data. Its replay has no other core work to hide it behind,
-        so that the part of the waiting that goes away is taken, of what the core waits for."""
+        so that the part of the waiting that goes away is taken, of what the core waits for, and
+        no more than it waits at that line."""
         prediction = ahead.predict(self.view, only=("inline",))
         found = ahead.written(self.view, prediction)
         self.tried += len(found.rows)
@@ -369,7 +370,8 @@ class Advising:
         waiting = max(1, base - self.image.meta.instructions)
         for row in found.rows:
             gone = (base - base / row.speedup) / waiting if row.speedup > 0 else 0.0
-            saved = round(min(gone, 1.0) * self.stalls)
+            here = self.stalls_at(row.function, row.line)
+            saved = min(round(min(gone, 1.0) * self.stalls_at()), here)
             if saved < analysis.LEAST * self.cycles:
                 continue
             where = f"{row.function} ({Path(row.file).name}:{row.line})" if row.line else ""
@@ -383,13 +385,21 @@ class Advising:
                 saved,
             )
 
-    @functools.cached_property
-    def stalls(self) -> int:
-        """Cycles of the core that it waits for data."""
+    def stalls_at(self, function: str | None = None, line: int | None = None) -> int:
+        """Cycles of the core that it waits for data; at one line when it is told."""
         causes = _engine.stall_causes()
-        found = self.core.runs[0].table("stall").select(["cause", "cycles"]).to_pylist()
-        waits = ("data_cache", "translation")
-        return sum(row["cycles"] for row in found if causes[row["cause"]] in waits)
+        names = ["address", "function", "line"]
+        here = {
+            row["address"]
+            for row in self.image.table("operation").select(names).to_pylist()
+            if function is None or (row["function"], row["line"]) == (function, line)
+        }
+        found = self.core.runs[0].table("stall").select(["address", "cause", "cycles"]).to_pylist()
+        return sum(
+            row["cycles"]
+            for row in found
+            if causes[row["cause"]] in ("data_cache", "translation") and row["address"] in here
+        )
 
     def _object_of(self, pc: int) -> str:
         operations = self.image.table("operation").select(["operation", "address"]).to_pylist()
@@ -419,7 +429,8 @@ class Advising:
                 f"{line.false_misses:,} of {line.misses:,} misses of its line are false: "
                 f"{len(line.threads)} threads use different bytes"
             )
-            how = f"give each thread's part ({parts}) a line of its own: _Alignas({self.threads.line})"
+            how = f"give each thread's part ({parts}) a line of its own: "
+            how += f"_Alignas({self.threads.line})"
             yield self.row(
                 "pad shared fields",
                 line.object,
