@@ -93,6 +93,7 @@ bench: build ## speed against native runs and peers, as ratios
 	@$(BIN)/python -m benchmarks
 
 reproduce: build ## docs/reproduction/: what the tables of the original study become here
+	@bash cmake/setup.sh phalanx
 	@$(BIN)/python -m benchmarks.reproduce
 
 docs: build ## the pages that are made from declarations

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Installs the missing system packages when it may, else says in one line what to install.
+# Installs the missing system packages when it may, else says in one line what to install; with
+# names, those packages instead.
 set -euo pipefail
 packages=(g++ make cmake ninja-build python3-venv valgrind libzstd-dev libdw-dev libelf-dev libiberty-dev
           libzydis-dev libzycore-dev zlib1g-dev doctest-dev clang clang-format libclang-rt-14-dev
@@ -8,6 +9,7 @@ packages=(g++ make cmake ninja-build python3-venv valgrind libzstd-dev libdw-dev
 # Whoever else put these there, they serve as well: npm bundles the page, chromium tests it.
 command -v npm >/dev/null || packages+=(nodejs npm)
 command -v chromium >/dev/null || packages+=(chromium)
+[ $# -eq 0 ] || packages=("$@")
 missing=()
 for package in "${packages[@]}"; do
   dpkg-query -W -f='${Status}' "$package" 2>/dev/null | grep -q 'install ok installed' || missing+=("$package")
