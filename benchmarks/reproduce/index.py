@@ -20,7 +20,6 @@ ORDER = (
     "multigrid",
     "times",
     "allocator",
-    "clusters",
     "paging",
     "counters",
     "stalls",
@@ -37,7 +36,6 @@ ABOUT = {
     "multigrid": "Table 21, Figure 15",
     "times": "running times of chapters 4 and 5",
     "allocator": "the allocator of 4.5.2, preloaded",
-    "clusters": "Figures 3.4 and 3.5 of Azimi 2007",
     "paging": "Figures 4.2 and 4.8 to 4.13 of Azimi 2007",
     "counters": "Tables 2 and 4, Figure 6 of the study of sampled counters (ICS 2005)",
     "stalls": "Table 3 and section 6.3 of the same study",
@@ -63,9 +61,8 @@ def write(folder: Path, pages: dict[str, ModuleType]) -> None:
             for Precomputation and Prefetching*, University of Toronto, 2006."""
         ),
         wrapped(
-            """`clusters` and `paging` are about chapters 3 and 4 of R. Azimi, *System Software
-            Utilization of Hardware Performance Monitoring Information*, University of Toronto,
-            2007."""
+            """`paging` is about R. Azimi, *System Software Utilization of Hardware Performance
+            Monitoring Information*, University of Toronto, 2007, chapter 4."""
         ),
         "All pages are made by one command, which says what it does while it works:",
         "```sh\nmake reproduce\n```",
