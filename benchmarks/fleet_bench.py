@@ -22,7 +22,7 @@ from stallscope.analyses.fleet import HostSum, ObjectSum, changes
 from stallscope.scale import fleet
 
 STALLSCOPE = str(Path(sys.executable).with_name("stallscope"))
-PROGRAMS = (("list", "40000"), ("hashjoin",), ("health",))
+PROGRAMS = (("quake", "24", "250"), ("shallow_water", "256", "150"), ("multigrid", "64", "6"))
 
 
 def record(folder: Path) -> list[Base]:

@@ -18,7 +18,8 @@ _STAT = re.compile(rb"(\d+) \((.*)\) (\S) (.*)", re.DOTALL)
 @dataclass(frozen=True)
 class Busy:
     pid: int
-    name: str  # of its program
+    name: str  # of its program's file
+    title: str  # what the kernel calls it; a program may have been started by another name
     started: int  # ticks since the machine was: with the pid, which process this is
     used: float  # seconds of processor time so far
 
@@ -45,7 +46,9 @@ def processes() -> Iterator[Busy]:
             continue
         fields = match[4].split()
         name = program.removesuffix(" (deleted)")
-        yield Busy(int(match[1]), name, int(fields[18]), sum(map(int, fields[10:12])) / _TICKS)
+        title = match[2].decode(errors="replace")
+        used = sum(map(int, fields[10:12])) / _TICKS
+        yield Busy(int(match[1]), name, title, int(fields[18]), used)
 
 
 class Chooser:
@@ -64,16 +67,15 @@ class Chooser:
         self._known = {(one.pid, one.started): one.used for one in found}
         self._time = time.monotonic()
 
+    def _is_wanted(self, one: Busy) -> bool:
+        return not self._programs or not {one.name, one.title}.isdisjoint(self._programs)
+
     def next(self) -> Busy | None:
         seconds = max(0.05, time.monotonic() - self._time)
         found = list(processes())
         did = {one: one.used - self._known.get((one.pid, one.started), 0.0) for one in found}
         self._remember(found)
-        wanted = [
-            one
-            for one in found
-            if did[one] / seconds >= LEAST and (not self._programs or one.name in self._programs)
-        ]
+        wanted = [one for one in found if did[one] / seconds >= LEAST and self._is_wanted(one)]
         if not wanted:
             return None
         self._turn += 1

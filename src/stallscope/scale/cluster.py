@@ -201,10 +201,12 @@ def _close(client: Any) -> None:
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
     """What dask logs of lost connections is no news to a person who watches a sweep."""
-    logger = logging.getLogger("distributed")
-    before = logger.level
-    logger.setLevel(logging.CRITICAL)
+    names = [name for name in logging.root.manager.loggerDict if name.startswith("distributed")]
+    before = {name: logging.getLogger(name).level for name in ("distributed", *names)}
+    for name in before:
+        logging.getLogger(name).setLevel(logging.CRITICAL + 1)
     try:
         yield
     finally:
-        logger.setLevel(before)
+        for name, level in before.items():
+            logging.getLogger(name).setLevel(level)

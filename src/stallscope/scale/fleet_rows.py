@@ -84,7 +84,7 @@ def rows_of(path: Path, host: str) -> list[FleetRow]:
 
 def _image_rows(image: Recording, host: str) -> Iterator[FleetRow]:
     facts = image.meta
-    program = PurePath(facts.command[0]).name if facts.command else UNKNOWN
+    program = _program(facts.command)
     if not _DAY.match(facts.created):
         raise StallscopeError(f"{image.path.name} does not tell its day", facts.created[:40])
     said = facts.options.get("host")
@@ -133,6 +133,12 @@ def _named(image: Recording, counts: dict[int | None, int]) -> dict[tuple[str, s
         name = (NO_ADDRESS, "unknown") if bucket is None else by_bucket[bucket]
         found[name] = found.get(name, 0) + count
     return found
+
+
+def _program(command: list[str]) -> str:
+    """Servers write what they do behind their name."""
+    words = command[0].split() if command else []
+    return PurePath(words[0]).name if words else UNKNOWN
 
 
 def _build(image: Recording, program: str) -> str:
