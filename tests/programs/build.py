@@ -34,7 +34,7 @@ PROGRAMS: dict[str, Program] = {
         name: Program()
         for name in (
             *("abort", "crash", "environment", "exec_chain", "exit_code", "fork_tree", "heapmap"),
-            *("heapfork",),
+            *("growing", "heapfork"),
             *("fault_address",),
             *("howto_marks", "regions"),
             *("io", "jit", "killed", "longjmp", "mmaps", "signals", "skip", "spawn", "spin"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import collections
 import math
+import weakref
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -128,11 +129,16 @@ def only_one(view: MissView) -> None:
         )
 
 
+_codes: weakref.WeakKeyDictionary[MissView, Code] = weakref.WeakKeyDictionary()
+
+
 def recorded_code(view: MissView) -> Code:
-    recording = view.replay.recording
-    return Code(
-        steps_of(recording.table("block").to_pylist(), recording.table("operation").to_pylist())
-    )
+    """Decoded once for each view: large programs take long, and slices ask after loads did."""
+    code = _codes.get(view)
+    if code is None:
+        blocks, operations = (view.replay.recording.table(n) for n in ("block", "operation"))
+        code = _codes[view] = Code(steps_of(blocks.to_pylist(), operations.to_pylist()))
+    return code
 
 
 def _addresses(view: MissView) -> dict[int, int]:

@@ -54,17 +54,19 @@ def command(output: str) -> None:
     from stallscope.views.terminal.stalls import show_stalls
 
     console = Console(highlight=False)
-    with tempfile.TemporaryDirectory(prefix="stallscope-demo-") as folder:
-        program = workloads.build(PROGRAM, Path(folder))
-        arguments = workloads.truth(PROGRAM).command_arguments("default")
-        shown = shlex.join([PROGRAM, *arguments])
-        console.print(Text(f"$ stallscope record --trace -o {output} -- {shown}", style="bold"))
-        recorded = record([str(program), *arguments], output=output, force=True, trace=True)
-        native = Path(output).with_suffix(".native" + Path(output).suffix)
-        waits = _at_native_speed([str(program), *LONGER], native)
+    # The types of its data are read from the program, so it stays until all is shown.
+    context = click.get_current_context()
+    folder = context.with_resource(tempfile.TemporaryDirectory(prefix="stallscope-demo-"))
+    program = workloads.build(PROGRAM, Path(folder))
+    arguments = workloads.truth(PROGRAM).command_arguments("default")
+    shown = shlex.join([PROGRAM, *arguments])
+    console.print(Text(f"$ stallscope record --trace -o {output} -- {shown}", style="bold"))
+    recorded = record([str(program), *arguments], output=output, force=True, trace=True)
+    native = Path(output).with_suffix(".native" + Path(output).suffix)
+    waits = _at_native_speed([str(program), *LONGER], native)
     console.print(Text(f"\n$ stallscope info {output}", style="bold"))
     info_view.show(info(recorded.recording), console, 10)
-    picture = Path(output).with_suffix(".html")
+    picture = Path(output).with_suffix(".objects.html")
     console.print(Text(f"\n$ stallscope objects {output} --plot {picture}", style="bold"))
     misses = view(recorded.recording)
     found = objects(misses)
@@ -89,6 +91,7 @@ def command(output: str) -> None:
     console.print(Text(f"\nThe recording is {recorded.recording.path}"))
     console.print(Text(f"The picture is {picture.absolute()}"))
     console.print(Text("next: stallscope record -- YOUR PROGRAM"))
+    _make_report(recorded.recording, output, console)
 
 
 def _at_native_speed(command: list[str], output: Path) -> LiveObjects | StallscopeError:
@@ -104,6 +107,20 @@ def _at_native_speed(command: list[str], output: Path) -> LiveObjects | Stallsco
         return live_objects(found)
     except StallscopeError as error:
         return error
+
+
+def _make_report(recording: Recording, output: str, console: Console) -> None:
+    """Everything in one page, whose path is the last line."""
+    from rich.text import Text
+
+    from stallscope.reporting import report
+    from stallscope.views import html
+    from stallscope.views.terminal.report import show_report
+
+    page = Path(output).with_suffix(".html")
+    console.print(Text(f"\n$ stallscope report {output} -o {page}", style="bold"))
+    found = report(recording)
+    show_report(found, page, html.write(found, page, force=True))
 
 
 def _show_waits(waits: LiveObjects | StallscopeError, output: Path, console: Console) -> None:

@@ -104,7 +104,7 @@ class Explorer(App[None]):
         else:
             self.draw_rows(table)
         if table.row_count:
-            table.move_cursor(row=min(place.row, table.row_count - 1))
+            table.move_cursor(row=min(self.place.row, table.row_count - 1))
 
     def path(self) -> Text:
         words = [clean(self.explored.title), clean(self.explored.subtitle)]
