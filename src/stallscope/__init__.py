@@ -70,6 +70,7 @@ __all__ = [
     "verify",
     "view",
     "watch",
+    "what_if",
 ]
 
 if TYPE_CHECKING:
@@ -116,6 +117,7 @@ if TYPE_CHECKING:
     from stallscope.scale.curves import curve_in_pieces
     from stallscope.scale.shards import replay_in_shards
     from stallscope.scale.sweep import sweep
+    from stallscope.serving import what_if
     from stallscope.systems import monitor_run
     from stallscope.together import together
     from stallscope.viewing import page_view, view
@@ -176,6 +178,7 @@ _HOMES = {
     "verify": ("stallscope.analyses.verify", "verify"),
     "view": ("stallscope.viewing", "view"),
     "watch": ("stallscope.watching", "watch"),
+    "what_if": ("stallscope.serving", "what_if"),
 }
 
 

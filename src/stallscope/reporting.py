@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from stallscope import __version__
+from stallscope import __version__, machines, processes
 from stallscope.analyses.crossings import crossings
 from stallscope.analyses.info import info
 from stallscope.analyses.live import LiveView
@@ -32,6 +32,8 @@ BUDGET = 15_000_000  # bytes of a page
 PAGE = 1_300_000  # of them, for what draws it
 CROSSED = 300  # objects whose lines are told, and lines of each
 LINES_EACH = 15
+ADVISED = 100_000_000  # instructions of a trace, up to which changes are tried unasked
+ADVISED_BLOCKS = 300_000  # and heap blocks
 FILES = 24  # whose text is shown
 POINTS = 600  # of a curve
 MATRIX = 24  # objects of a heat map
@@ -53,14 +55,19 @@ def report(
     limit: int = ROWS,
     sources: Sequence[str | Path] = (),
     source: bool = True,
+    advice: bool | None = None,
     budget: int = BUDGET,
     say: Say = lambda part: None,
 ) -> dict[str, Any]:
     """A recording (the newest here when not told) on a machine (as recorded): the verdict, and what
     each analysis found, at most `limit` rows of each table. Source files are looked for where the
-    recording says, then below the folders `sources`; without `source` they are not read."""
+    recording says, then below the folders `sources`; without `source` they are not read. Advice
+    replays every change that it tries, so large traces get none unless it is asked for."""
     opened = recording if isinstance(recording, Recording) else open_recording(recording)
-    asked = _Asked(opened, machine, process, limit or 10**9)
+    processes.choose(opened, process)  # what is asked for wrongly is an error, not a missing part
+    if machine is not None:
+        machines.load(machine)
+    asked = _Asked(opened, machine, process, limit or 10**9, advice)
     parts: dict[str, Part] = {}
     for name, make in PARTS.items():
         say(name)
@@ -85,11 +92,17 @@ class _Asked:
     """A recording and what is asked of it; what several parts need is found once."""
 
     def __init__(
-        self, recording: Recording, machine: str | None, process: str | int | None, limit: int
+        self,
+        recording: Recording,
+        machine: str | None,
+        process: str | int | None,
+        limit: int,
+        advice: bool | None = None,
     ) -> None:
         self.recording = recording
         self.words: dict[str, Any] = {"machine": machine, "process": process}
         self.limit = limit
+        self._advice = advice
         self.live = is_sampled(recording.meta)
 
     @functools.cached_property
@@ -153,10 +166,24 @@ class _Asked:
 
         return pages(page_view(self.recording, **self.words))
 
+    @functools.cached_property
+    def advice(self) -> Any:
+        from stallscope.advising import advise
+
+        facts = self.recording.meta
+        small = facts.instructions <= ADVISED and facts.allocations <= ADVISED_BLOCKS
+        if not (small if self._advice is None else self._advice):
+            raise StallscopeError(
+                "no advice was asked for",
+                "every change that is tried is a replay, and the trace is large",
+                "stallscope report --advice, or stallscope advise",
+            )
+        return advise(self.recording, **self.words)
+
     def known(self) -> Known:
         """For the verdict: what could be found."""
         found: dict[str, Any] = {}
-        for name in ("objects", "crossings", "evictions", "stalls", "sharing", "pages"):
+        for name in ("objects", "crossings", "evictions", "stalls", "sharing", "pages", "advice"):
             try:
                 found[name] = getattr(self, name)
             except StallscopeError:
@@ -316,6 +343,15 @@ def _slices(asked: _Asked) -> Part:
     return {"rows": msgspec.to_builtins(slices(asked.view, most=5).rows)}
 
 
+def _advice(asked: _Asked) -> Part:
+    columns = (
+        *("rank", "kind", "object", "where", "evidence"),
+        *("predicted_cycles_saved", "predicted_share", "how"),
+    )
+    found = asked.advice
+    return table(found.rows, columns, asked.limit) | {"tried": found.tried}
+
+
 PARTS: dict[str, Callable[[_Asked], Part]] = {
     "objects": _objects,
     "functions": _functions,
@@ -325,6 +361,7 @@ PARTS: dict[str, Callable[[_Asked], Part]] = {
     "sharing": _sharing,
     "pages": _pages,
     "loads": _loads,
+    "advice": _advice,
 }
 
 

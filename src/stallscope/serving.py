@@ -22,7 +22,7 @@ from stallscope.errors import StallscopeError
 from stallscope.machines import Machine
 from stallscope.machines.keys import POLICIES
 from stallscope.pipelines import CoreProbe, CoreView
-from stallscope.recording import STREAM, SUFFIX, Recording, is_sampled
+from stallscope.recording import STREAM, SUFFIX, Recording, is_sampled, open_recording
 from stallscope.reporting import report
 from stallscope.sampling import make_probe
 
@@ -105,15 +105,28 @@ class Desk:
     def what_if(self, name: str, machine: str | None, changes: Mapping[str, Any]) -> dict[str, Any]:
         """Misses and cycles on the machine as recorded, and on another or a changed one."""
         recording = Recording(self._path(name))
-        before = _machine(recording)
-        if machine is not None and machine not in machines.names():
+        if (
+            machine is not None and machine not in machines.names()
+        ):  # a file is none of its business
             raise StallscopeError(f"there is no machine {machine!r}", now="choose one of the list")
-        after = machines.load(machine) if machine else before
-        if changes:
-            after = after.with_values({key: str(value) for key, value in changes.items()})
         with self._busy:
-            told = [_on(recording, one) for one in (before, after)]
-        return {"before": told[0], "after": told[1]}
+            return what_if(recording, machine=machine, changes=changes)
+
+
+def what_if(
+    recording: Recording | str | Path | None = None,
+    *,
+    machine: str | None = None,
+    changes: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """A recording on the machine as recorded, and on another one or with keys of it changed:
+    changes={"l2.size": "4M", "l2.policy": "srrip"}. Misses by level and object, and cycles."""
+    opened = recording if isinstance(recording, Recording) else open_recording(recording)
+    before = _machine(opened)
+    after = machines.load(machine) if machine else before
+    if changes:
+        after = after.with_values({key: str(value) for key, value in changes.items()})
+    return {"before": _on(opened, before), "after": _on(opened, after)}
 
 
 def _summary(path: Path) -> dict[str, Any]:

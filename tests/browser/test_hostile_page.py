@@ -76,7 +76,7 @@ def walk(seen: Any) -> str:
 
 def test_the_page_from_disk(made: Made, visit: Callable[..., Any], tmp_path: Path) -> None:
     page = tmp_path / "report.html"
-    ran = run(STALLSCOPE, "report", made.path, "-o", page)
+    ran = run(STALLSCOPE, "report", made.path, "-o", page, "--no-advice")
     assert ran.status == 0, ran.stderr
     assert "\u202e" not in ran.stdout
     seen = visit(page)

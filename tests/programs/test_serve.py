@@ -226,9 +226,7 @@ def until(server: Server, name: str, enough: Callable[[Any], bool]) -> Any:
     raise AssertionError(told)
 
 
-def test_a_folder_that_is_not_there_and_a_port_that_is_taken(
-    server: Server, tmp_path: Path
-) -> None:
+def test_no_such_folder_and_a_port_that_is_taken(server: Server, tmp_path: Path) -> None:
     ran = run(STALLSCOPE, "serve", tmp_path / "none")
     assert ran.status == 2
     assert "there is no folder" in ran.stderr

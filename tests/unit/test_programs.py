@@ -86,17 +86,8 @@ EXPECTED: dict[str, tuple[int, str]] = {
 APART = {
     # It takes its time, which test_prefetch_faults.py gives it.
     *("ahead", "avx512", "environment", "exit_code", "heapmap", "heapmap_cxx", "io"),
-    *(
-        "growing",
-        "many_blocks",
-        "marks",
-        "no_perf",
-        "reuses",
-        "sharers",
-        "spin",
-        "stall_causes",
-        "waits",
-    ),
+    "growing",
+    *("many_blocks", "marks", "no_perf", "reuses", "sharers", "spin", "stall_causes", "waits"),
     # They say where their blocks are, which differs from run to run; test_heap_log.py looks there.
     *(f"heaplog{kind}{with_}" for kind in ("", "_cxx") for with_ in ("", "_jemalloc", "_tcmalloc")),
 }

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from stallscope.analyses.crossings import CrossingRow
 
 if TYPE_CHECKING:
+    from stallscope.analyses.advise import AdviceRow, Advise
     from stallscope.analyses.evictions import Evictions
     from stallscope.analyses.false_sharing import LineRow
     from stallscope.analyses.live import LiveObjects
@@ -54,6 +55,7 @@ class Known:
     stalls: Stalls | None = None
     sharing: Sharing | None = None
     pages: Pages | None = None
+    advice: Advise | None = None
 
 
 def verdict(known: Known) -> Verdict:
@@ -192,6 +194,8 @@ def _passed_around(row: LineRow) -> list[Piece]:
 
 
 def _others(known: Known) -> Iterator[list[Piece]]:
+    if known.advice is not None and known.advice.rows:
+        yield _advised(known.advice.rows[0])
     if known.stalls is not None and known.stalls.stall_cycles:
         yield _stalls(known.stalls)
     found = known.sharing
@@ -208,6 +212,15 @@ def _others(known: Known) -> Iterator[list[Piece]]:
             Piece(amount(known.pages.footprint_bytes), "part", "pages"),
             Piece(f" of memory; below about {amount(size)} page misses grow quickly."),
         ]
+
+
+def _advised(row: AdviceRow) -> list[Piece]:
+    """The change that saves most, as a replay with it found."""
+    return [
+        Piece(f"What helps most, {row.predicted_share:.0%} of all cycles by replay, of "),
+        _named(row.object),
+        Piece(f": {row.how.rstrip('.')}."),
+    ]
 
 
 def _stalls(found: Stalls) -> list[Piece]:

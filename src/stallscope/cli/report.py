@@ -23,6 +23,11 @@ from stallscope.cli.options import json_option, recording_argument
     metavar="FOLDER",
     help="Also look for source files below this folder. May be repeated.",
 )
+@click.option(
+    "--advice/--no-advice",
+    default=None,
+    help="Replay changes and tell which save cycles [for traces that are not large].",
+)
 @click.option("--no-source", is_flag=True, help="Put no source code into the page.")
 @click.option(
     "--limit",
@@ -39,6 +44,7 @@ def command(
     process: str | None,
     sources: tuple[Path, ...],
     no_source: bool,
+    advice: bool | None,
     limit: int | None,
     as_json: bool,
 ) -> None:
@@ -68,6 +74,7 @@ def command(
             limit=ROWS if limit is None else limit,
             sources=sources,
             source=not no_source,
+            advice=advice,
             say=say,
         )
     if as_json:

@@ -51,8 +51,8 @@ function advice(part) {
   const rows = rowsOf(part);
   return h("section", { "aria-labelledby": "advice" }, h("h3", { id: "advice" }, "What to change"),
     h("ol", { class: "advice" }, rows.slice(0, 8).map((row) => h("li", {},
-      h("p", {}, h("strong", {}, words(String(row.kind))), ": ", toObject(String(row.object ?? ""), short(String(row.object ?? ""), 60)),
-        row.where ? ` at ${row.where}` : "", " – saves ", h("strong", {}, percent(row.predicted_share)), " of the cycles by replay."),
+      h("p", {}, h("strong", {}, words(String(row.kind))), " of ", toObject(String(row.object ?? ""), short(String(row.object ?? ""), 60)),
+        row.where ? `, ${row.where}` : "", ": saves ", h("strong", {}, percent(row.predicted_share)), " of the cycles by replay."),
       h("p", {}, String(row.how ?? ""))))));
 }
 

@@ -32,12 +32,21 @@ function layers({ timeline, causes }) {
   });
 }
 
+// Short spikes, as at the start of a program, would press all else to the floor: the axis ends where
+// all but a hundredth of the cycles have room.
+function highest({ timeline }, tops) {
+  const rows = timeline.cycles.map((cycles, i) => ({ cycles, cpi: tops[i] })).sort((a, b) => b.cpi - a.cpi);
+  let left = timeline.cycles.reduce((sum, cycles) => sum + cycles, 0) / 100;
+  return (rows.find((row) => (left -= row.cycles) < 0)?.cpi ?? 1) * 1.15 || 1;
+}
+
 function timeline(part) {
   const found = layers(part);
+  const most = highest(part, found[found.length - 1].top);
   const picture = plot({ label: "cycles per instruction over time, stacked by cause", height: 320, make: () => ({
     data: [part.timeline.start, ...[...found].reverse().map((layer) => layer.top)],
     options: {
-      scales: { x: { time: false }, y: { range: (u, low, high) => [0, high * 1.05 || 1] } },
+      scales: { x: { time: false }, y: { range: () => [0, most] } },
       axes: [axis("cycles", { values: (u, ticks) => ticks.map(count) }), axis("cycles per instruction", { size: 60 })],
       series: [{ label: "cycle", value: (u, v) => (v === null ? "–" : whole(v)) },
         ...[...found].reverse().map((layer) => ({
@@ -51,7 +60,7 @@ function timeline(part) {
   return figure({
     label: "Cycles per instruction over the run.",
     reading: ["The bottom layer is work, those above are ", term("stall", "stalls"), " by cause; the height is ", term("CPI"),
-      ". Dashed lines begin a new ", term("phase"), ". Drag to zoom, double-click to see all."],
+      ". Dashed lines begin a new ", term("phase"), ". Spikes that last less than a hundredth of the run may be cut. Drag to zoom, double-click to see all."],
     picture,
     fallback: table({ caption: "causes of stalls", filter: false, rows: part.causes, columns: [
       { key: "cause", label: "cause", show: words }, { key: "cycles", label: "cycles", number: true, show: whole },
