@@ -177,3 +177,17 @@ def test_pictures_classes_and_lists(
     assert found["best"]["design"]["l1d.size"] in ("16K", "32K", "8K")
     csv = stallscope("sweep", recording, "--designs", designs, "--csv").stdout.splitlines()
     assert csv[0].startswith("recording,machine,l1d.size,l1d.ways,level")
+
+
+def test_a_damaged_trace_is_told_in_its_cells(recording: Path, tmp_path: Path) -> None:
+    damaged = tmp_path / "damaged.stallscope"
+    shutil.copytree(recording, damaged)
+    shutil.rmtree(damaged / "results", ignore_errors=True)
+    stream = damaged / "stream.ss"
+    data = bytearray(stream.read_bytes())
+    data[len(data) // 2] ^= 0xFF
+    stream.write_bytes(data)
+    found = api.sweep(damaged, {"l2.size": ["64K"], "l2.policy": ["lru", "fifo"]}, jobs=1)
+    assert found.failed == 2
+    assert all(row["error"] and row["misses"] is None for row in found.rows)
+    assert found.best is None
