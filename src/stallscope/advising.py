@@ -32,6 +32,7 @@ from stallscope.viewing import view
 
 MOST_OBJECTS = 8  # whose layouts are tried
 HUGE = 2 << 20  # bytes of a huge page
+OF_TLB_MISSES = 0.25  # that an object must have to be put on huge pages
 REGULAR = 0.8  # of the steps of a load that are alike
 Found = Iterator[AdviceRow]
 
@@ -353,7 +354,11 @@ class Advising:
         saved = self.saved("huge pages", CoreProbe(), **pages)
         if saved < analysis.LEAST * self.cycles:
             return
-        name, count = misses.most_common(1)[0]
+        own = {self.view.name(b) for group in self.groups for b in group.buckets}
+        name, count = max(((n, misses[n]) for n in own), key=lambda one: one[1], default=("", 0))
+        if count < OF_TLB_MISSES * misses.total():
+            self.declined.append("huge pages: no data of the program has most TLB misses")
+            return
         evidence = f"{count / misses.total():.0%} of {misses.total():,} TLB misses are on it"
         how = "put it on huge pages: aligned_alloc(2 MiB) and madvise(MADV_HUGEPAGE)"
         buckets = [b for b in range(len(self.view.buckets)) if self.view.name(b) == name]
