@@ -11,28 +11,26 @@ from __future__ import annotations
 import collections
 import functools
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from stallscope import _engine, ahead, clustering, pipelines, placing, tables, touching, types
+from stallscope import _engine, ahead, clustering, placing, tables, touching, types
 from stallscope.actions import layout as near
 from stallscope.analyses import advise as analysis
 from stallscope.analyses import layout as near_analysis
 from stallscope.analyses.advise import AdviceRow, Advise, Candidate, Data
-from stallscope.analyses.live import LiveView
-from stallscope.analyses.objects import MissView
-from stallscope.analyses.sites import forwards
+from stallscope.analyses.pages import pages
 from stallscope.errors import StallscopeError
 from stallscope.machines.fault import nearest
-from stallscope.pipelines import CoreProbe, Shape
-from stallscope.processes import choose
-from stallscope.recording import STREAM, Recording, open_recording
-from stallscope.viewing import view
+from stallscope.pipelines import CoreProbe
+from stallscope.recording import STREAM, Recording
+from stallscope.studied import Group, Studied, key_of
+from stallscope.viewing import page_view
 
-MOST_OBJECTS = 8  # whose layouts are tried
 HUGE = 2 << 20  # bytes of a huge page
 OF_TLB_MISSES = 0.25  # that an object must have to be put on huge pages
+LEAST_MEMORY = 16 << 20  # bytes of heap, below which a limit is not worth a word
+NEEDED = 0.7  # of its pages, below which a program can do with less
 REGULAR = 0.8  # of the steps of a load that are alike
 Found = Iterator[AdviceRow]
 
@@ -60,54 +58,10 @@ def advise(
     return made.result()
 
 
-@dataclass(frozen=True)
-class Group:
-    """Data that is laid out together."""
+class Advising(Studied):
+    """What was found, by kind."""
 
-    name: str
-    buckets: tuple[int, ...]
-    latency: int
-
-
-def _key(bucket: dict[str, Any]) -> tuple[str, Any]:
-    return bucket["kind"], bucket["site"] if bucket["kind"] == "heap" else bucket["name"]
-
-
-class Advising:
-    """One process image, on the core of one machine."""
-
-    def __init__(
-        self,
-        recording: Recording | str | Path | None,
-        machine: str | None,
-        process: str | int | None,
-        depth: int,
-        wrapper: Sequence[str],
-    ) -> None:
-        opened = recording if isinstance(recording, Recording) else open_recording(recording)
-        self.opened = opened
-        images = choose(opened, process)
-        self.image = max(images, key=lambda one: one.meta.instructions)
-        seen = view(
-            self.image, machine=machine, process=None, depth=depth, wrapper=wrapper, evictions=True
-        )
-        if isinstance(seen, LiveView):
-            raise StallscopeError(
-                f"{opened.path.name} holds samples, which cannot be replayed",
-                now="stallscope record --trace -- PROGRAM",
-            )
-        if not self.image.meta.trace:
-            raise StallscopeError(
-                f"{opened.path.name} has no trace, so that no change can be replayed",
-                "it was recorded without --trace",
-                "stallscope record --trace -- PROGRAM",
-            )
-        self.view: MissView = seen
-        self.core = pipelines.core_view(self.image, machine=machine, process=self.image.meta.name)
-        self.depth, self.wrapper = depth, wrapper
-        self.kinds: Sequence[str] = tuple(KINDS)
-        self.tried = 0
-        self.declined: list[str] = []
+    kinds: Sequence[str] = ()
 
     def result(self) -> Advise:
         rows: list[AdviceRow] = []
@@ -124,110 +78,6 @@ class Advising:
             self.declined,
             analysis.ranked(rows),
         )
-
-    @functools.cached_property
-    def cycles(self) -> int:
-        return self.run(CoreProbe())
-
-    def run(self, probe: CoreProbe, **machine: Any) -> int:
-        """Cycles of the core, with another layout, or a machine that is changed."""
-        changed = self.core.machine.with_values(machine) if machine else self.core.machine
-        found = pipelines.run(self.image, changed, self.core.machine_name, probe)
-        return found.totals["cycles"]
-
-    def saved(self, what: str, probe: CoreProbe, **machine: Any) -> int:
-        self.tried += 1
-        saved = self.cycles - self.run(probe, **machine)
-        if saved < analysis.LEAST * self.cycles:
-            share = saved / max(1, self.cycles)
-            self.declined.append(f"{what}: saves {share:.1%} of the cycles")
-        return saved
-
-    def row(self, kind: str, name: str, where: str, said: tuple[str, str], saved: int) -> AdviceRow:
-        share = saved / max(1, self.cycles)
-        return AdviceRow(0, kind, name, where, said[0], saved, share, said[1])
-
-    # Costs of objects.
-
-    @functools.cached_property
-    def latency(self) -> collections.Counter[int]:
-        """By bucket."""
-        found: collections.Counter[int] = collections.Counter()
-        for count in self.view.counts():
-            found[count.bucket] += count.latency
-        return found
-
-    @functools.cached_property
-    def groups(self) -> list[Group]:
-        """What is laid out together: a variable, or all blocks that one call asks for, however the
-        program got there. The costliest first."""
-        callers = self._callers()
-        found: dict[Any, list[int]] = {}
-        for bucket, row in enumerate(self.view.buckets):
-            if row["kind"] == "heap":
-                found.setdefault(callers.get(row["site"], row["site"]), []).append(bucket)
-            elif row["kind"] == "global":
-                found.setdefault(row["name"], []).append(bucket)
-        made = []
-        for buckets in found.values():
-            buckets.sort(key=lambda bucket: (-self.latency[bucket], bucket))
-            latency = sum(self.latency[bucket] for bucket in buckets)
-            made.append(Group(self.view.name(buckets[0]), tuple(buckets), latency))
-        return sorted(made, key=lambda group: (-group.latency, group.name))
-
-    @functools.cached_property
-    def costly(self) -> list[Group]:
-        """Whose layout may matter."""
-        least = analysis.MATTERS * max(1, self.latency.total())
-        return [group for group in self.groups if group.latency >= least][:MOST_OBJECTS]
-
-    def _callers(self) -> dict[int, tuple[int, str]]:
-        """Of each site the call that asked for memory, not one that forwards the request."""
-        found: dict[int, tuple[int, str]] = {}
-        for row in self.image.table("site").to_pylist():
-            if row["site"] not in found and not forwards(row["function"], self.wrapper):
-                found[row["site"]] = (row["address"], row["function"])
-        return found
-
-    @functools.cached_property
-    def variables(self) -> dict[str, tuple[int, int]]:
-        """Address and size."""
-        rows = self.image.table("object").select(["kind", "name", "address", "size"]).to_pylist()
-        return {r["name"]: (r["address"], r["size"]) for r in rows if r["kind"] == "global"}
-
-    def where(self, buckets: Sequence[int]) -> str:
-        """The line that waits longest for them."""
-        by_operation: collections.Counter[int] = collections.Counter()
-        for count in self.view.counts():
-            if count.bucket in buckets:
-                by_operation[count.operation] += count.latency
-        return self.place(by_operation.most_common(1)[0][0]) if by_operation else ""
-
-    def place(self, operation: int) -> str:
-        function, file, line = self.view.places.get(operation, ("?", "", None))
-        return f"{function} ({Path(file).name}:{line})" if line else str(function)
-
-    def data(self, group: Group, element: int, kind: str, fields: Any) -> Data:
-        rows = [self.view.buckets[bucket] for bucket in group.buckets]
-        heap = rows[0]["kind"] == "heap"
-        size = sum(row["bytes"] for row in rows) if heap else self.variables[rows[0]["name"]][1]
-        return Data(
-            name=group.name,
-            kind=rows[0]["kind"],
-            type=kind,
-            blocks=sum(row["blocks"] for row in rows) if heap else 1,
-            bytes=size,
-            element=element,
-            elements=-(-size // max(1, element)),
-            share=group.latency / max(1, self.latency.total()),
-            fields=fields,
-        )
-
-    def shape(self, group: Group, layout: analysis.Layout) -> Shape:
-        rows = [self.view.buckets[bucket] for bucket in group.buckets]
-        sites = tuple(row["site"] for row in rows if row["kind"] == "heap")
-        address, size = (0, 0) if sites else self.variables[rows[0]["name"]]
-        return (sites, address, size, layout.element, layout.groups, layout.parts)
 
     # Finders: each gives what it found and a replay confirmed.
 
@@ -280,7 +130,7 @@ class Advising:
                 continue
             element = structs[group.name][1]
             for row in (self.view.buckets[bucket] for bucket in group.buckets):
-                of[_key(row)] = group.name
+                of[key_of(row)] = group.name
                 if row["kind"] == "heap":
                     followed.append((row["site"], 0, element))
                 else:
@@ -291,7 +141,7 @@ class Advising:
         touched = touching.touched(self.image, followed)
         buckets = {row["bucket"]: row for row in touched.table("bucket").to_pylist()}
         for row in touched.table("touch_offset").to_pylist():
-            name = of.get(_key(buckets[row["bucket"]]))
+            name = of.get(key_of(buckets[row["bucket"]]))
             if name is not None:
                 found[name][row["offset"]] += row["accesses"]
         return found
@@ -339,7 +189,7 @@ class Advising:
         yield self.row("near allocation", first.object, where, (evidence, how), saved)
 
     def huge_pages(self) -> Found:
-        pages = {
+        changes = {
             f"{tlb.name.lower()}.page": HUGE
             for tlb in self.core.machine.tlbs
             if tlb.page < HUGE and tlb.holds != "instructions"
@@ -349,9 +199,9 @@ class Advising:
         for row in self.view.rows("miss"):
             if row["level"] in levels:
                 misses[self.view.name(row["bucket"])] += row["misses"]
-        if not pages or not misses:
+        if not changes or not misses:
             return
-        saved = self.saved("huge pages", CoreProbe(), **pages)
+        saved = self.saved("huge pages", CoreProbe(), **changes)
         if saved < analysis.LEAST * self.cycles:
             return
         own = {self.view.name(b) for group in self.groups for b in group.buckets}
@@ -444,6 +294,23 @@ class Advising:
                 round(line.predicted_gain * self.cycles),
             )
 
+    def memory_limit(self) -> Found:
+        """Saves memory, not cycles: what was touched once and is not needed any more."""
+        if self.image.meta.peak_heap_bytes < LEAST_MEMORY:
+            return
+        self.tried += 1
+        found = pages(page_view(self.image))
+        most, needs = found.footprint_pages, found.knee.pages
+        if needs > NEEDED * most:
+            self.declined.append(f"a memory limit: it needs {needs:,} of its {most:,} pages")
+            return
+        more = found.at(needs) - most
+        size = needs * found.page_size
+        evidence = f"of {most:,} pages that it touches it needs {needs:,} at a time; "
+        evidence += f"with these, {more:,} faults more than with all, by its page curve"
+        how = f"limit its memory to {size:,} bytes: systemd-run --scope -p MemoryMax={size}"
+        yield self.row("memory limit", "the program", "", (evidence, how), 0)
+
     def placement(self) -> Found:
         if self.threads is None:
             return
@@ -471,4 +338,5 @@ KINDS: dict[str, Callable[[Advising], Found]] = {
     "pad shared fields": Advising.sharing,
     "place threads": Advising.placement,
     "prefetch": Advising.prefetches,
+    "memory limit": Advising.memory_limit,
 }

@@ -72,6 +72,30 @@ def test_falsely_shared_counters_are_to_be_padded(pair: Callable[[str, str], Mad
     assert "_Alignas(128)" in found.rows[0].how
 
 
+MUCH = """
+#include <stdlib.h>
+int main(void) {
+  enum { MANY = 32 << 20, FEW = 256 << 10, PAGE = 4096 };
+  volatile char* block = malloc(MANY);
+  for (int i = 0; i < MANY; i += PAGE) block[i] = 1;
+  for (int pass = 0; pass < 50; pass++)
+    for (int i = 0; i < FEW; i += PAGE) block[i] += 1;
+}
+"""
+
+
+def test_memory_that_is_not_needed_any_more_can_be_limited(
+    tmp_path: Path, record: Recorder
+) -> None:
+    (tmp_path / "much.c").write_text(MUCH)
+    subprocess.run(["gcc", "-g", tmp_path / "much.c", "-o", tmp_path / "much"], check=True)
+    made = record(tmp_path / "much", options=["--trace"])
+    [row] = api.advise(made.path, kinds=["memory limit"]).rows
+    assert row.predicted_cycles_saved == 0
+    limit = int(row.how.rpartition("=")[2])
+    assert 256 << 10 <= limit <= 8 << 20
+
+
 def test_rows_have_exactly_what_programs_rely_on(
     pair: Callable[[str, str], Made], stallscope: Callable[..., Ran]
 ) -> None:
