@@ -191,3 +191,13 @@ def test_a_damaged_trace_is_told_in_its_cells(recording: Path, tmp_path: Path) -
     assert found.failed == 2
     assert all(row["error"] and row["misses"] is None for row in found.rows)
     assert found.best is None
+
+
+def test_cells_that_cannot_be_kept_are_counted(recording: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "copy.stallscope"
+    shutil.copytree(recording, copy)
+    shutil.rmtree(copy / "results", ignore_errors=True)
+    (copy / "results").write_text("in the way")
+    found = api.sweep(copy, {"l2.size": ["64K", "128K"]}, jobs=1)
+    assert (found.failed, found.unkept) == (0, 2)
+    assert found.best is not None

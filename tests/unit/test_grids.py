@@ -14,7 +14,7 @@ import pytest
 from stallscope import machines
 from stallscope.analyses import sweep as analysis
 from stallscope.errors import StallscopeError
-from stallscope.scale import grid
+from stallscope.scale import grid, plan
 from stallscope.scale.cells import Task
 from stallscope.scale.pool import Pool
 
@@ -137,3 +137,26 @@ def test_a_worker_ends_with_its_input() -> None:
     assert worker.stdin is not None
     worker.stdin.close()
     assert worker.wait(timeout=60) == 0
+
+
+def test_designs_that_share_a_pass_stand_together_and_fit_into_memory() -> None:
+    base = machines.load("default")
+    made = {n: base.with_values({"l2.ways": n + 1, "l2.size": 65536 * (n + 1)}) for n in range(130)}
+    documents = {number: machine.to_engine() for number, machine in made.items()}
+    documents[130] = base.with_values({"l2.policy": "fifo"}).to_engine()
+    documents[131] = base.with_values({"l1i.line": 32}).to_engine()
+    tasks = list(plan.group(documents, True))
+    assert (False, [130]) in tasks
+    assert (True, [131]) in tasks
+    assert sorted(n for _, numbers in tasks for n in numbers) == list(range(132))
+    assert max(len(numbers) for _, numbers in tasks) <= plan.TOGETHER
+    assert all(len(numbers) == 1 for _, numbers in plan.group(documents, False))
+    large = {
+        n: base.with_values({"l3.size": "1G", "l2.ways": n + 1, "l2.size": 65536 * (n + 1)})
+        for n in range(20)
+    }
+    parts = [
+        numbers for _, numbers in plan.group({n: m.to_engine() for n, m in large.items()}, True)
+    ]
+    assert sorted(n for numbers in parts for n in numbers) == list(range(20))
+    assert max(len(numbers) for numbers in parts) * (128 << 20) <= plan.MEMORY

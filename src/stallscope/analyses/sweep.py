@@ -53,6 +53,7 @@ class Sweep:
     max_bytes: int | None
     max_latency: float | None
     failed: int  # cells without numbers
+    unkept: int  # cells that could not be kept, as where a recording is only to be read
     rows: list[dict[str, Any]]  # recording, machine, parameters, level, accesses, misses, …, error
 
     def levels(self) -> list[str]:

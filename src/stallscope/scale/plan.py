@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 TOGETHER = 64  # machines of one pass at most: so that there is work for several workers
+MEMORY = 512 << 20  # bytes that the lines of one pass may take, as far as it is no single machine
 
 
 def shares_a_pass(machine: Mapping[str, Any]) -> bool:
@@ -41,6 +42,11 @@ def _order(machine: Mapping[str, Any]) -> list[tuple[Any, ...]]:
     return [tuple(cache[name] for name in names) for cache in machine["caches"]]
 
 
+def _bytes(machine: Mapping[str, Any]) -> int:
+    """Of the line numbers that its caches hold, shared with no other machine."""
+    return sum(8 * int(cache["size"]) // int(cache["line"]) for cache in machine["caches"])
+
+
 def group(documents: Mapping[int, dict[str, Any]], exact: bool) -> Iterator[tuple[bool, list[int]]]:
     """Tasks for one recording on these machines, by their numbers: whether all of a task come from
     one pass, and which they are."""
@@ -52,7 +58,8 @@ def group(documents: Mapping[int, dict[str, Any]], exact: bool) -> Iterator[tupl
             yield False, [number]
     for numbers in by_line.values():
         numbers.sort(key=lambda number: (_order(documents[number]), number))
-        parts = math.ceil(len(numbers) / TOGETHER)
-        each = math.ceil(len(numbers) / parts)
+        needed = sum(_bytes(documents[number]) for number in numbers)
+        parts = max(math.ceil(len(numbers) / TOGETHER), math.ceil(needed / MEMORY))
+        each = max(1, len(numbers) // parts if needed > MEMORY else math.ceil(len(numbers) / parts))
         for start in range(0, len(numbers), each):
             yield True, numbers[start : start + each]

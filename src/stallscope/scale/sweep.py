@@ -56,6 +56,7 @@ class _Run:
     probe: Probe
     found: dict[tuple[int, int], Cell]  # by recording and design
     failed: dict[tuple[int, int], str]
+    unkept: int = 0
 
 
 def sweep(
@@ -246,8 +247,12 @@ def _take(run: _Run, members: Sequence[tuple[int, int]], done: Done) -> None:
         return
     for (r, d), cell in zip(members, done.cells, strict=True):
         run.found[r, d] = cell
-        if run.recordings[r].path.exists():  # else it vanished after it was read
+        if not run.recordings[r].path.exists():
+            continue  # it vanished after it was read
+        try:
             cells.keep(run.recordings[r], _machine(run, d), run.probe, cell)
+        except StallscopeError:  # a full disk, or a folder that is only to be read
+            run.unkept += 1
 
 
 def _result(
@@ -274,6 +279,7 @@ def _result(
         max_bytes=max_bytes,
         max_latency=max_latency,
         failed=len(run.failed),
+        unkept=run.unkept,
         rows=rows,
     )
 

@@ -70,6 +70,8 @@ def show_sweep(result: Sweep, console: Console, limit: int) -> None:
         rows.add_row(*start, clean(row["level"]), *numbers, *(amount(row[name]) for name in why))
     console.print(rows)
     left_out(console, len(result.rows) - limit if limit else 0)
+    if result.unkept:
+        console.print(Text(f"{result.unkept:,} cells could not be kept with their recordings"))
     _best(result, console)
 
 
