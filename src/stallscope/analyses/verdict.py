@@ -217,9 +217,9 @@ def _others(known: Known) -> Iterator[list[Piece]]:
 def _advised(row: AdviceRow) -> list[Piece]:
     """The change that saves most, as a replay with it found."""
     return [
-        Piece(f"What helps most, {row.predicted_share:.0%} of all cycles by replay, of "),
+        Piece(f"What would help most: {row.how.rstrip('.')}; for "),
         _named(row.object),
-        Piece(f": {row.how.rstrip('.')}."),
+        Piece(f" that saves {row.predicted_share:.0%} of all cycles, by replay."),
     ]
 
 
