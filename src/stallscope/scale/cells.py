@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -173,15 +173,18 @@ def _passed(image: Recording, documents: Sequence[dict[str, Any]]) -> list[Cell]
         raise StallscopeError(*error.args) from error
     cells = []
     for machine, counted in zip(machines, found["machines"], strict=True):
-        named = [(cache.name, "cache") for cache in machine.caches]
-        named += [(tlb.name, "tlb") for tlb in machine.tlbs]
-        levels = [Level(*name, *counts) for name, counts in zip(named, counted, strict=True)]
-        cells.append(Cell(found["instructions"], found["accesses"], tuple(levels)))
+        cells.append(Cell(found["instructions"], found["accesses"], _named(machine, counted)))
     return cells
 
 
+def _named(machine: Machine, counts: Iterable[tuple[int, int, int]]) -> tuple[Level, ...]:
+    names = [(cache.name, "cache") for cache in machine.caches]
+    names += [(tlb.name, "tlb") for tlb in machine.tlbs]
+    return tuple(Level(*name, *counted) for name, counted in zip(names, counts, strict=True))
+
+
 def _replayed(image: Recording, document: dict[str, Any], task: Task) -> Cell:
-    from stallscope import _engine, tables
+    from stallscope import _engine
 
     machine = from_engine(document, "design")
     probe = Probe(classify=task.classify)
@@ -190,8 +193,12 @@ def _replayed(image: Recording, document: dict[str, Any], task: Task) -> Cell:
         found = _engine.replay(str(image.path / STREAM), machine.to_engine(), options, [])
     except _engine.EngineError as error:
         raise StallscopeError(*error.args) from error
-    levels = _levels(tables.to_arrow("level", found["tables"]["level"]).to_pylist())
+    columns = found["tables"]["level"]  # Arrow would take longer to load than a short replay
+    counts = zip(*(columns[name] for name in ("accesses", "misses", "evictions")), strict=True)
+    levels = _named(machine, counts)
     if task.classify:
+        from stallscope import tables
+
         rows = tables.to_arrow("miss_class", found["tables"]["miss_class"]).to_pylist()
         levels = _classified(levels, rows)
     return Cell(found["instructions"], found["accesses"], levels)
