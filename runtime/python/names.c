@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Preloaded into recorded Python programs: heap blocks that extension modules (NumPy and others)
-// ask for are named by the line of Python that was running, as "function (file.py:12)".
+// Preloaded into Python programs when asked for (record --python-lines): heap blocks that extension
+// modules (NumPy and others) ask for are named by the line of Python that was running, as "function
+// (file.py:12)".
 //
 // Only malloc and calloc, only calls from outside of Python's own code and the C library, and only
 // while the thread holds the interpreter's lock: then its allocator is in no half-done state, and

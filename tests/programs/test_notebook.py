@@ -81,7 +81,7 @@ def test_memory_of_extensions_is_named_by_the_line_of_python(
 ) -> None:
     script = tmp_path / "target.py"
     script.write_text(TARGET)
-    made = record(sys.executable, "-I", "-S", script)
+    made = record(sys.executable, "-I", "-S", script, options=["--python-lines"])
     assert made.status == 0, made.ran.stderr
     assert made.ran.stdout.strip() == "None"
     named = [row for row in made.rows("object") if row["kind"] == "named"]

@@ -75,6 +75,12 @@ from stallscope.record import PAGES, PROBES, SOURCES, record
 @click.option("--no-children", is_flag=True, help="Do not follow processes that it starts.")
 @click.option("--no-heap", is_flag=True, help="Do not tell heap blocks apart; faster where many.")
 @click.option(
+    "--python-lines",
+    is_flag=True,
+    help="Of a Python program: name memory of NumPy and other extensions by the line of Python "
+    "that asked for it.",
+)
+@click.option(
     "--from", "from_function", metavar="FUNC", help="Measure from where this function is entered."
 )
 @click.option("--to", "to_function", metavar="FUNC", help="Stop where this function is entered.")

@@ -59,6 +59,7 @@ class Run:
     pages: PageOptions | None
     max_bytes: int
     on_progress: Callable[[Progress], None]
+    python_lines: bool
     described: dict[str, Any]
     writer: RecordingWriter = field(default_factory=RecordingWriter)
     metas: dict[str, Meta] = field(default_factory=dict)
@@ -122,7 +123,7 @@ def run_target(run: Run) -> int:
         try:
             started = time.monotonic()
             passed = environment()
-            if run.options.heap:
+            if run.python_lines:
                 passed = python.environment(passed, run.target.executable)
             pid = os.posix_spawn(command[0], command, passed, setsigmask=before)
             try:
@@ -317,10 +318,12 @@ def record(
     max_instructions: int = 0,
     max_size: int = 0,
     turn: int = 2000,
+    python_lines: bool = False,
     on_progress: Callable[[Progress], None] | None = None,
     **sampling: Any,
 ) -> Recorded:
-    """Run `command` to its end and record every access.
+    """Run `command` to its end and record every access. With `python_lines`, memory that extension
+    modules of a Python program ask for is named by the line that asked for it.
 
     `sampling` says how the machine beside it samples, in the words of stallscope.sampling: event,
     period, seed, sampling, min_latency, handler_cost, perturb, budget."""
@@ -351,8 +354,10 @@ def record(
         pages=pages,
         max_bytes=max_size,
         on_progress=on_progress or silent,
+        python_lines=python_lines,
         described={
             "trace": trace,
+            "python_lines": python_lines,
             "probes": [*probes, *([PAGES] if pages else [])],
             "pages": None if pages is None else msgspec.to_builtins(pages),
             "sampling": sampling,
