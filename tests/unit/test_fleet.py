@@ -82,6 +82,17 @@ def test_what_cannot_be_read_is_skipped_counted_and_named(hosts: Path, tmp_path:
     assert all(row["error"] for row in told["rows"])
 
 
+def test_copies_of_a_recording_count_once(hosts: Path, tmp_path: Path) -> None:
+    one = sorted(hosts.glob("*/*.stallscope"))[0]
+    for name in ("a", "b", "c"):
+        shutil.copytree(one, tmp_path / "hosts" / name / one.name)
+    damaged = tmp_path / "hosts" / "a" / one.name / "live_sample.parquet"
+    damaged.write_bytes(b"short")
+    found = fleet.ingest([tmp_path / "hosts"], tmp_path / "fleet", jobs=1)
+    assert (found.added, found.known, found.skipped) == (1, 1, 1)
+    assert fleet.top(tmp_path / "fleet").recordings == 1
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [

@@ -73,26 +73,37 @@ def ingest(
         raise StallscopeError(f"cannot make the fleet {folder}", error.strerror or "") from error
     with _locked(folder):
         known = _known(folder)
-        before, unfinished, wanted = 0, 0, []
+        before, unfinished = 0, 0
+        wanted: dict[str, tuple[str, str]] = {}  # by path: identity and host
         skipped: list[Skipped] = []
         for path, host in _found(sources):
             try:
-                if identity(path) in known:
+                who = identity(path)
+                if who in known:
                     before += 1
                 elif _is_done(path):
-                    wanted.append((str(path.resolve()), host))
+                    wanted[str(path.resolve())] = (who, host)
                 else:
                     unfinished += 1
             except OSError as error:
                 skipped.append(Skipped(str(path), error.strerror or str(error)))
-        added = 0
+        added: set[str] = set()
         for start in range(0, len(wanted), FLUSH):
-            rows, failed = _read(wanted[start : start + FLUSH], jobs)
-            _write(folder, rows)
+            part = dict(list(wanted.items())[start : start + FLUSH])
+            new = {p: host for p, (who, host) in part.items() if who not in added}
+            rows, failed = _read(list(new.items()), jobs)
+            _write(folder, _once(rows))
             skipped += failed
-            added += len(wanted[start : start + FLUSH]) - len(failed)
+            read = [wanted[p][0] for p in new.keys() - {one.recording for one in failed}]
+            before += len(part) - len(new) + len(read) - len(set(read))
+            added.update(read)
     skipped.sort(key=lambda one: one.recording)
-    return Ingested(str(folder), added, before, unfinished, len(skipped), skipped)
+    return Ingested(str(folder), len(added), before, unfinished, len(skipped), skipped)
+
+
+def _once(rows: Sequence[FleetRow]) -> list[FleetRow]:
+    """Copies of one recording have the same rows."""
+    return list({(row.recording, row.object, row.kind): row for row in rows}.values())
 
 
 def _found(sources: Sequence[str | Path]) -> Iterator[tuple[Path, str]]:
