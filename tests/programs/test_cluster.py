@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import shutil
 import signal
 import socket
@@ -36,10 +37,11 @@ class Dask:
         self.address = f"tcp://127.0.0.1:{self.port}"
         self.running: list[subprocess.Popen[bytes]] = []
 
-    def start(self, *words: str) -> subprocess.Popen[bytes]:
+    def start(self, *words: str, path: str = "") -> subprocess.Popen[bytes]:
+        env = {**os.environ, "PYTHONPATH": path} if path else None
         command = [sys.executable, "-m", "dask", *words]
         with (self.folder / f"{len(self.running)}.log").open("wb") as log:
-            started = subprocess.Popen(command, stdout=log, stderr=log, cwd=self.folder)
+            started = subprocess.Popen(command, stdout=log, stderr=log, cwd=self.folder, env=env)
         self.running.append(started)
         return started
 
@@ -56,9 +58,9 @@ class Dask:
             time.sleep(0.1)
         raise AssertionError("the scheduler does not listen")
 
-    def worker(self) -> subprocess.Popen[bytes]:
+    def worker(self, path: str = "") -> subprocess.Popen[bytes]:
         words = ("--nthreads", "1", "--no-nanny", "--no-dashboard", "--death-timeout", "300")
-        return self.start("worker", self.address, *words)
+        return self.start("worker", self.address, *words, path=path)
 
     def stop(self) -> None:
         for one in self.running:
@@ -137,7 +139,28 @@ def test_an_unreachable_cluster_is_told_in_a_sentence(
     assert "no such file" in ran.stderr
 
 
-def test_workers_of_another_version_are_refused() -> None:
+def test_a_cluster_of_another_version_is_refused(
+    recording: Path, tmp_path: Path, stallscope: Callable[..., Ran]
+) -> None:
+    copy = tmp_path / recording.name
+    shutil.copytree(recording, copy)
+    other = tmp_path / "other"
+    other.mkdir()
+    changed = 'import stallscope\nstallscope.__version__ = "0.0.1"\n'
+    (other / "sitecustomize.py").write_text(changed)
+    cluster = Dask(tmp_path)
+    try:
+        cluster.scheduler()
+        cluster.worker(str(other))
+        ran = stallscope("sweep", copy, *GRID, "--cluster", cluster.address)
+    finally:
+        cluster.stop()
+    assert ran.status == 2
+    assert "has stallscope 0.0.1" in ran.stderr
+    assert not (copy / "results" / "cells").exists()
+
+
+def test_a_worker_of_another_version_says_so() -> None:
     import msgspec
 
     from stallscope.scale.cells import Done, Task
