@@ -50,7 +50,8 @@ def record(folder: Path) -> None:
         words = ["record", "-q", "--trace", "-o", f"{name}.stallscope", "--"]
         program = workloads.build(name, folder)
         run([*words, f"./{program.name}", *arguments], folder)
-        run(["report", f"{name}.stallscope", "-o", f"{name}.html"], folder)
+        advice = "--advice" if name == "list" else "--no-advice"
+        run(["report", f"{name}.stallscope", "-o", f"{name}.html", advice], folder)
 
 
 def run(words: list[str], folder: Path) -> None:
