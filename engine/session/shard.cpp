@@ -176,6 +176,8 @@ void Shard::data(std::uint64_t first, std::uint64_t last, std::uint32_t operatio
   const std::uint32_t together = missed | others;
   if (mine(first) && together)
     attribute(first, operation, count(data_, together), latency_of(data_, together), 0);
+  else if (missed)
+    buckets_.find(first);  // lets a stack grow: a line that came in will be thrown out as its
 }
 
 void Shard::translate(const Path& path, std::uint64_t first, std::uint64_t last,

@@ -72,6 +72,19 @@ def test_shards_of_a_program_add_up_to_the_whole(
     check(recorded, count)
 
 
+@pytest.mark.parametrize("padding", [16, 400, 800, 1500])
+def test_wherever_the_stack_begins(
+    padding: int,
+    record: Recorder,
+    workload: Callable[[str], Path],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A stack grows by accesses that cross lines too, whose second line is another shard's."""
+    monkeypatch.setattr(shards, "Pool", HereAndNow)
+    monkeypatch.setenv("PADDING", "x" * padding)
+    check(record(workload("list"), "300", options=["--trace"]).path, 64)
+
+
 def check(path: Path, count: int) -> None:
     levels, replay = whole(path)
     found = api.replay_in_shards(path, count, machine="default", evictions=True)
