@@ -48,9 +48,9 @@ def forget(recordings: list[Path]) -> None:
 
 
 def words(recordings: list[Path], designs: int, *more: str) -> list[str]:
-    """A replay of its own for each design: nothing is saved by one pass."""
-    ways = max(1, designs // 20)
-    grid = ["--set", "l2.size=64K..640K+64K", "--set", f"l2.ways=1..{ways}"]
+    """A replay of its own for each design, in steps of ten: nothing is saved by one pass."""
+    largest = 64 * max(1, designs // 10)
+    grid = ["--set", f"l2.size=64K..{largest}K+64K", "--set", "l2.ways=1,2,4,8,16"]
     grid += ["--set", "l2.policy=fifo,srrip"]
     return [STALLSCOPE, "sweep", *map(str, recordings), *grid, "--json", *more]
 
@@ -184,7 +184,7 @@ def cluster(folder: Path, recordings: list[Path], designs: int) -> None:
             print(f"four workers in namespaces of their own: {_same(local, far)}")
             forget(recordings)
             running = subprocess.Popen(words(recordings, designs, *at), stdout=subprocess.PIPE)
-            whole = designs // 20 * 20 * len(recordings)
+            whole = designs // 10 * 10 * len(recordings)
             _wait(recordings, whole // 4)
             dask.kill(NAMESPACES[0])
             print(f"a worker killed at {cells(recordings)} cells")
