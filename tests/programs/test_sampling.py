@@ -137,13 +137,14 @@ def test_only_slow_accesses_are_counted_when_that_is_asked_for(
 def test_samples_have_the_registers_of_a_pmu(traced: Callable[[str], Path]) -> None:
     view = stallscope.view(traced("list"), machine="default")
     levels = {row["level"]: row for row in view.levels}
+    buckets, places, period = view.buckets, view.places, view.sampling().period
     for sample in view.samples:
-        assert view.buckets[sample["bucket"]]["kind"] != "code"
+        assert buckets[sample["bucket"]]["kind"] != "code"
         assert sample["address"] > 0
-        assert sample["operation"] in view.places
+        assert sample["operation"] in places
         served = 200 if sample["served"] is None else levels[sample["served"]]["latency"]
         assert sample["latency"] >= served
-        assert sample["weight"] == view.sampling().period
+        assert sample["weight"] == period
 
 
 def test_following_single_loads_is_biased_and_says_so(traced: Callable[[str], Path]) -> None:
