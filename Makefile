@@ -93,7 +93,7 @@ bench: build ## speed against native runs and peers, as ratios
 	@$(BIN)/python -m benchmarks
 
 reproduce: build ## docs/reproduction/: what the tables of the original study become here
-	@bash cmake/setup.sh phalanx
+	@bash cmake/setup.sh phalanx mariadb-server-core mariadb-client-core sysbench
 	@$(BIN)/python -m benchmarks.reproduce
 
 docs: build ## the pages that are made from declarations

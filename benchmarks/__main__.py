@@ -21,12 +21,16 @@ from rich.console import Console
 from benchmarks import (
     advise_bench,
     agreement_bench,
+    counters_bench,
     engine_bench,
     heaplog_bench,
     live_bench,
+    live_page_bench,
+    monitor_bench,
     pages_bench,
     replay_bench,
     reuse_bench,
+    values_bench,
 )
 from benchmarks.measure import PREFIXES, STALLSCOPE, BenchmarkError, Measured, measure, timed
 from benchmarks.programs import FOLDER, PROGRAMS
@@ -36,6 +40,10 @@ from stallscope.record import host
 NAMES = (
     *(program.name for program in PROGRAMS),
     *("start", "replay", "engine", "pages", "heaplog", "live", "reuse", "agreement", "advise"),
+    "monitors",
+    "counters",
+    "values",
+    "live-page",
 )
 
 
@@ -113,12 +121,20 @@ def main() -> int:
             rows += heaplog_bench.rows(options.runs, say)
         if "live" in wanted:
             rows += live_bench.rows(options.runs, say)
+        if "live-page" in wanted:
+            rows += live_page_bench.rows(options.runs, say)
         if "reuse" in wanted:
             rows += reuse_bench.rows(say)
         if "agreement" in wanted:
             rows += agreement_bench.rows(say)
+        if "values" in wanted:
+            rows += values_bench.rows(options.runs, say)
+        if "monitors" in wanted:
+            rows += monitor_bench.rows(options.runs, say)
         if "advise" in wanted:
             rows += advise_bench.rows(say)
+        if "counters" in wanted:
+            rows += counters_bench.rows(options.runs, say)
     except BenchmarkError as error:
         say(f"error: {error}")
         return 1

@@ -1,28 +1,35 @@
 # SPDX-License-Identifier: Apache-2.0
-"""python -m benchmarks.fleet_bench [--recordings N] [--trials N] [--keep FOLDER]
+"""python -m benchmarks.fleet_bench [--recordings N] [--trials N] [--power N] [--without N]
 
 A simulated fleet from real recordings: how fast it is taken in, how long questions take, and how
-often a planted regression is found, and nothing where nothing is planted."""
+often a planted regression is found, and nothing where nothing is planted. Trials draw the sums that
+`fleet diff` reads; --power tries every object N times, --without N fleets without a plant."""
 
 from __future__ import annotations
 
 import argparse
-import random
 import resource
 import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import Any
 
-from benchmarks.fleet_sim import Base, Plant, Simulated
+from benchmarks.fleet_sim import MOST_DOUBLED, Base, Simulated
+from benchmarks.fleet_trials import (
+    Shape,
+    plant_of,
+    planted_in,
+    regression_found,
+    reported,
+    shares,
+)
 from stallscope import workloads
-from stallscope.analyses.fleet import HostSum, ObjectSum, changes
 from stallscope.scale import fleet
 
 STALLSCOPE = str(Path(sys.executable).with_name("stallscope"))
 PROGRAMS = (("quake", "24", "250"), ("shallow_water", "256", "150"), ("multigrid", "64", "6"))
+LEAST_TRIED = 0.01  # share of the time
 
 
 def record(folder: Path) -> list[Base]:
@@ -39,56 +46,41 @@ def record(folder: Path) -> list[Base]:
     return bases
 
 
-def plant_of(bases: list[Base], hosts: int, seed: int) -> Plant:
-    """An object that is waited for in a twentieth of the time or more, if there is one."""
-    draw = random.Random(seed)
-    base = draw.choice(bases)
-    whole = sum(base.weights.values())
-    by_name: dict[str, int] = {}
-    for (state, bucket), count in base.weights.items():
-        if state == "memory":
-            by_name[base.names[bucket]] = by_name.get(base.names[bucket], 0) + count
-    fitting = [name for name, count in by_name.items() if 0.03 <= count / whole <= 0.45]
-    chosen = draw.choice(fitting or [max(by_name, key=lambda name: by_name[name])])
-    return Plant(base.program, chosen, frozenset(draw.sample(range(hosts), hosts // 10)))
-
-
-def compared(simulated: Simulated, program: str) -> set[str]:
-    """What `fleet diff` reports as worse, from the same numbers without the files."""
-    hosts: tuple[dict[str, Any], dict[str, Any]] = ({}, {})
-    sums: dict[tuple[str, str], tuple[dict[str, Any], dict[str, Any]]] = {}
-    for base, host, day, number in simulated.runs():
-        if base.program != program:
-            continue
-        build, name = int(day >= simulated.days // 2), f"host-{host:04d}"
-        counts = simulated.counts(base, host, day, number)
-        every = sum(counts.values())
-        had = hosts[build].get(name, HostSum(0, 0, f"day {day}"))
-        hosts[build][name] = HostSum(had.recordings + 1, had.every + every, had.first_day)
-        found: dict[str, int] = {}
-        for (state, bucket), count in counts.items():
-            if state == "memory":
-                for key in (base.names[bucket], "<all memory>"):
-                    found[key] = found.get(key, 0) + count
-        for key, count in found.items():
-            of = sums.setdefault((key, ""), ({}, {}))[build]
-            one = of.get(name, ObjectSum(0, 0.0))
-            of[name] = ObjectSum(one.samples + count, one.squares + count * count / every)
-    rows, _, _ = changes(program, hosts, sums)
-    return {row.object for row in rows if row.verdict == "worse"}
-
-
-def trials(bases: list[Base], count: int, hosts: int, days: int, each: int) -> None:
+def trials(bases: list[Base], count: int, shape: Shape) -> None:
     found, false = 0, 0
     for seed in range(1, count + 1):
-        plant = plant_of(bases, hosts, seed)
-        with_plant = Simulated(bases, hosts, days, each, seed, plant)
-        found += plant.object in compared(with_plant, plant.program)
-        without = Simulated(bases, hosts, days, each, 1000 + seed)
-        false += any(compared(without, base.program) for base in bases)
-        print(f"trial {seed}: found {found}, false {false}", file=sys.stderr, flush=True)
+        found += regression_found(bases, plant_of(bases, shape.hosts, seed), shape, seed)
+        false += bool(reported(bases, shape, 1000 + seed))
     print(f"planted regression found: {found} of {count}")
-    print(f"something reported without one: {false} of {count}")
+    print(f"something reported without one: {false} of {count}", flush=True)
+
+
+def power(bases: list[Base], rounds: int, shape: Shape) -> None:
+    """Of every object, by its share of the time."""
+    objects = [(share, name, base) for base in bases for name, share in shares(base).items()]
+    for share, name, base in sorted(objects, key=lambda one: one[:2]):
+        if not LEAST_TRIED <= share <= MOST_DOUBLED:
+            continue
+        seeds = range(2001, 2001 + rounds)
+        plants = [(planted_in(base, name, shape.hosts, seed), seed) for seed in seeds]
+        found = sum(regression_found(bases, plant, shape, seed) for plant, seed in plants)
+        print(f"doubled from {share:.1%}: found {found} of {rounds}  {name}", flush=True)
+
+
+def false_rate(bases: list[Base], fleets: int, shape: Shape) -> None:
+    from scipy.stats import binomtest
+
+    diffs = [reported(bases, shape, 10_000 + seed) for seed in range(fleets)]
+    for what, count, of in (
+        ("fleets", sum(map(bool, diffs)), fleets),
+        ("pairs of builds", sum(diffs), fleets * len(bases)),
+    ):
+        interval = binomtest(count, of).proportion_ci()
+        print(
+            f"without a plant, {what} with something reported: {count} of {of}, "
+            f"95% interval {interval.low:.3%} to {interval.high:.3%}",
+            flush=True,
+        )
 
 
 def timed_verb(*words: str) -> float:
@@ -101,6 +93,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--recordings", type=int, default=10_000)
     parser.add_argument("--trials", type=int, default=20)
+    parser.add_argument("--power", type=int, default=20)
+    parser.add_argument("--without", type=int, default=400)
     parser.add_argument("--hosts", type=int, default=100)
     parser.add_argument("--jobs", type=int, default=2)
     options = parser.parse_args()
@@ -141,8 +135,14 @@ def main() -> None:
             print(f"fleet {' '.join(word[:12] for word in verb)}: {seconds:.2f} s")
         print(f"planted: {plant.object} of {plant.program} on {len(plant.hosts)} hosts", flush=True)
         subprocess.run([STALLSCOPE, "fleet", "diff", *builds, *at], check=True)
-        if options.trials:
-            trials(bases, options.trials, hosts, days, each)
+        shape = Shape(hosts, days, each)
+        for count, done in (
+            (options.trials, trials),
+            (options.power, power),
+            (options.without, false_rate),
+        ):
+            if count:
+                done(bases, count, shape)
 
 
 def children_seconds() -> float:

@@ -30,6 +30,7 @@ from stallscope.scale.fleet_rows import rows_of
 HOST_SPREAD = 0.2  # of the logarithm of an object's weight on a host
 CONCENTRATION = 300.0  # of the shares of one recording around those of its host: smaller is wilder
 SAMPLES = 250
+MOST_DOUBLED = 0.45  # a share that is larger on some host is not quite doubled there
 FIRST_DAY = date(2026, 11, 2)
 
 
@@ -65,9 +66,9 @@ class Base:
 def _names(path: Path, recording: Recording) -> dict[int | None, str]:
     """Names as the fleet has them, by bucket."""
     from stallscope.analyses.live import object_names
-    from stallscope.scale.fleet_rows import _LINE
+    from stallscope.scale.nameless import without_line
 
-    found = {index: _LINE.sub("", name) for index, (name, _) in enumerate(object_names(recording))}
+    found = {index: without_line(name) for index, (name, _) in enumerate(object_names(recording))}
     assert rows_of(path, "check")
     return {**found, None: "<address unknown>"}
 
@@ -102,17 +103,22 @@ class Simulated:
                 for number in range(self.each):
                     yield self.bases[(host + number) % len(self.bases)], host, day, number
 
+    def weights(self, base: Base, host: int, day: int) -> dict[tuple[str, int | None], float]:
+        """Of each state and bucket on a host that day."""
+        factors = self.factors[base.program, host]
+        weights = {key: count * factors[key] for key, count in base.weights.items()}
+        if self._planted(base, host, day):
+            assert self.plant is not None
+            own = [k for k in weights if k[0] == "memory" and base.names[k[1]] == self.plant.object]
+            share = min(MOST_DOUBLED, sum(weights[key] for key in own) / sum(weights.values()))
+            for key in own:
+                weights[key] *= 2 * (1 - share) / (1 - 2 * share)
+        return weights
+
     def counts(self, base: Base, host: int, day: int, number: int) -> Counter[Any]:
         """Samples of one recording, by state and bucket."""
         draw = random.Random(f"{self.seed} {base.program} {host} {day} {number}")
-        factors = self.factors[base.program, host]
-        weights = {key: count * factors[key] for key, count in base.weights.items()}
-        whole = sum(weights.values())
-        if self._planted(base, host, day):
-            assert self.plant is not None
-            for key in weights:
-                if key[0] == "memory" and base.names[key[1]] == self.plant.object:
-                    weights[key] *= 2 / (1 - min(0.4, weights[key] / whole))
+        weights = self.weights(base, host, day)
         whole = sum(weights.values())
         drawn = [draw.gammavariate(CONCENTRATION * w / whole, 1) for w in weights.values()]
         return Counter(draw.choices(list(weights), drawn, k=SAMPLES))

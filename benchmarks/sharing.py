@@ -30,9 +30,9 @@ GROUPS = {8: 2, 16: 2, 64: 4}
 # The third argument of each workload, by the number of threads.
 WORK = {
     "scoreboards": {8: 1500, 16: 900, 64: 400},
-    "warehouses": {8: 6000, 16: 6000, 64: 2500},
-    "auction": {8: 8000, 16: 5000, 64: 2000},
-    "chat": {8: 2500, 16: 1000, 64: 200},
+    "warehouses": {8: 6000, 16: 6000, 64: 4000},
+    "auction": {8: 8000, 16: 8000, 64: 5000},
+    "chat": {8: 2500, 16: 1500, 64: 300},
 }
 
 
@@ -106,6 +106,7 @@ def case(
     before = sum(one["remote"] for one in moved)
     row["removed"] = round(1 - sum(one["remote_placed"] for one in moved) / before, 3)
     cycles = sum(one["cycles"] for one in moved)
+    row["cycles a remote miss"] = round(cycles / before)
     row["cycles saved"] = round(1 - sum(one["cycles_placed"] for one in moved) / cycles, 4)
     return row
 

@@ -89,21 +89,28 @@ import sys
 from stallscope import _engine, machines, results
 way, stream = sys.argv[1:]
 base = machines.load("default")
-made = [base.with_values({"l2.ways": w, "l2.size": 65536 * w}).to_engine() for w in range(1, 65)]
+size = {"ways": lambda n: {"l2.ways": n, "l2.size": 65536 * n},
+        "sets": lambda n: {"l2.ways": 16, "l2.size": 16384 * n}}
+made = {by: [base.with_values(of(n)).to_engine() for n in range(1, 65)] for by, of in size.items()}
 options = {**results.engine_options(base, results.Probe()), "alone": True}
-if way == "one": _engine.replay(stream, made[15], options, [])
-if way == "all": _engine.replay_designs(stream, made)
+if way == "one": _engine.replay(stream, made["ways"][15], options, [])
+if way in made: _engine.replay_designs(stream, made[way])
 """
 
 
 def one_pass(recording: Path) -> None:
     stream = str(recording / "stream.ss")
     counts = {
-        way: instructions([sys.executable, "-c", _ONE, way, stream]) for way in ("", "one", "all")
+        way: instructions([sys.executable, "-c", _ONE, way, stream])
+        for way in ("", "one", "ways", "sets")
     }
-    one, every = counts["one"] - counts[""], counts["all"] - counts[""]
-    print(f"{recording.stem}: one replay {one:,} instructions, 64 sizes in one pass {every:,}")
-    print(f"64 replays would take {64 * one / every:.1f} times as many")
+    one = counts["one"] - counts[""]
+    print(f"{recording.stem}: one replay {one:,} instructions")
+    for way in ("ways", "sets"):
+        every = counts[way] - counts[""]
+        print(
+            f"64 sizes by {way} in one pass {every:,}: 64 replays take {64 * one / every:.1f} times"
+        )
 
 
 def ip(*command: str) -> None:

@@ -150,7 +150,8 @@ void bind_machine(nb::module_& m) {
   nb::class_<Machine>(m, "Machine", "A simulated memory hierarchy, driven by lists of accesses.")
       .def(nb::new_(&make), nb::arg("config"))
       .def("run", &run, nb::arg("addresses"), nb::arg("sizes"), nb::arg("kinds"),
-           "Takes accesses (u64, u32, and u8: 0 load, 1 store, 2 fetch, 3 modify); counters by "
+           "Takes accesses (u64, u32, and u8: 0 load, 1 store, 2 fetch, 3 modify, 4 prefetch); "
+           "counters by "
            "level.")
       .def("classify", &classify, nb::arg("addresses"), nb::arg("sizes"), nb::arg("kinds"),
            "As run(), on a machine that was not used before; the columns of table miss_class.")

@@ -26,17 +26,23 @@ nb::list instructions() {
   return found;
 }
 
+const char* place_of(monitor::Place place) {
+  return place == monitor::Place::both   ? "both"
+         : place == monitor::Place::live ? "live"
+                                         : "simulated";
+}
+
 nb::list events() {
   nb::list found;
   for (const monitor::EventEntry& entry : monitor::kEventList)
-    found.append(nb::make_tuple(entry.name, entry.source, entry.meaning));
+    found.append(nb::make_tuple(entry.name, entry.source, entry.meaning, place_of(entry.place)));
   return found;
 }
 
 nb::list features() {
   nb::list found;
   for (const monitor::FeatureEntry& entry : monitor::kFeatureList)
-    found.append(nb::make_tuple(entry.name, entry.meaning));
+    found.append(nb::make_tuple(entry.name, entry.meaning, place_of(entry.place)));
   return found;
 }
 
@@ -78,7 +84,7 @@ class Alone {
     return nb::cast(value);
   }
   nb::dict state(std::size_t number) { return monitor_state_of(at(number)); }
-  nb::list acts() { return monitor_acts_of(group_); }
+  nb::list acts(std::size_t first) { return monitor_acts_of(group_, first); }
   void set_feature(unsigned feature, std::uint64_t value) {
     group_.set_feature(static_cast<Feature>(feature), value);
   }
@@ -96,8 +102,9 @@ class Alone {
 void bind_monitor(nb::module_& m) {
   m.def("monitor_instructions", instructions,
         "(name, format, code, function, cycles, meaning) of a monitor's instructions.");
-  m.def("monitor_events", events, "(name, source, meaning) of what a monitor can watch.");
-  m.def("monitor_features", features, "(name, meaning) of what a monitor can ask for or change.");
+  m.def("monitor_events", events, "(name, source, meaning, where) of what a monitor can watch.");
+  m.def("monitor_features", features,
+        "(name, meaning, where) of what a monitor can ask for or change.");
   m.def("monitor_encode", encode, nb::arg("name"), nb::arg("rd"), nb::arg("ra"), nb::arg("rb"),
         nb::arg("literal"));
   m.def("monitor_decode", decode, nb::arg("word"));
@@ -111,7 +118,7 @@ void bind_monitor(nb::module_& m) {
       .def("write", &Alone::write)
       .def("read", &Alone::read)
       .def("state", &Alone::state)
-      .def("acts", &Alone::acts)
+      .def("acts", &Alone::acts, nb::arg("first") = 0)
       .def("set_feature", &Alone::set_feature);
 }
 

@@ -99,12 +99,21 @@ nb::dict monitor_state_of(const monitor::Monitor& from) {
   return out;
 }
 
-nb::list monitor_acts_of(const monitor::Group& from) {
+nb::list monitor_scratch_of(const monitor::Monitor& from) {
   nb::list out;
-  for (const monitor::Act& act : from.acts())
+  std::uint64_t word = 0;
+  for (std::uint64_t at = 0; from.read(at, word); at += 8) out.append(word);
+  return out;
+}
+
+nb::list monitor_acts_of(const monitor::Group& from, std::size_t first) {
+  nb::list out;
+  for (std::size_t i = first; i < from.acts().size(); ++i) {
+    const monitor::Act& act = from.acts()[i];
     out.append(nb::make_tuple(act.monitor,
                               monitor::kFeatureList[static_cast<unsigned>(act.feature)].name, act.a,
                               act.b, act.cycle));
+  }
   return out;
 }
 

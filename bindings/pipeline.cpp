@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <nanobind/stl/array.h>
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
@@ -75,14 +77,33 @@ session::StallOptions options_of(const nb::dict& core, const nb::dict& from) {
   options.objects = nb::cast<bool>(from["objects"]);
   options.policy = policy_of(nb::cast<std::string>(from["policy"]),
                              nb::cast<std::vector<ReturnAddressRow>>(from["sites"]));
+  if (from.contains("piece")) {
+    const auto p = nb::cast<std::array<std::uint64_t, 5>>(from["piece"]);
+    options.piece = session::Piece{p[0], p[1], p[2], p[3], p[4]};
+  }
+  options.tiling.tile = number(from, "tile");
+  for (const auto& [header, end] :
+       nb::cast<std::vector<std::pair<std::uint64_t, std::uint64_t>>>(from["tiled"]))
+    options.tiling.loops.push_back({header, end});
+  if (options.tiling.loops.size() == 1 || options.tiling.loops.size() > 3)
+    raise({"a nest that is tiled has 2 or 3 loops", "", ""});
   options.shapes = shapes_of(nb::cast<std::vector<ShapeRow>>(from["shapes"]));
   return options;
 }
 
+// `on_slice`, unless it is None, is called with the counts of every slice when it ends.
 nb::dict run(const std::string& path, const nb::dict& machine, const nb::dict& core,
-             const nb::dict& options, const std::vector<PlacedRow>& rows) {
+             const nb::dict& options, const std::vector<PlacedRow>& rows,
+             const nb::object& on_slice) {
   const machine::MachineConfig config = machine_config_of(machine);
-  const session::StallOptions wanted = options_of(core, options);
+  session::StallOptions wanted = options_of(core, options);
+  if (!on_slice.is_none())
+    wanted.on_slice = [&](const pipeline::Slice& slice) {
+      nb::gil_scoped_acquire acquire;
+      nb::list counts;
+      for (const std::uint64_t count : slice.counts.values) counts.append(count);
+      on_slice(counts);
+    };
   const std::vector<session::Placed> placed = placed_of(rows);
   auto made = [&] {
     nb::gil_scoped_release release;
@@ -99,6 +120,8 @@ nb::dict run(const std::string& path, const nb::dict& machine, const nb::dict& c
   result["tables"] = tables;
   result["switch_cycles"] = made->switch_cycles;
   result["truncated"] = made->truncated;
+  result["cycles_first"] = made->cycles_first;
+  result["cycles_behind"] = made->cycles_behind;
   return result;
 }
 
@@ -120,7 +143,7 @@ nb::list events() {
 
 void bind_pipeline(nb::module_& m) {
   m.def("stalls", &run, nb::arg("path"), nb::arg("machine"), nb::arg("core"), nb::arg("options"),
-        nb::arg("placed"), "A kept trace through a core.");
+        nb::arg("placed"), nb::arg("on_slice") = nb::none(), "A kept trace through a core.");
   m.def("stall_causes", &causes, "Why a cycle may retire nothing, in the order of ties.");
   m.def("core_events", &events, "(name, area, meaning) of all that can be counted in a core.");
 }

@@ -11,6 +11,7 @@
 #include "modules.h"
 #include "pages.h"
 #include "session/designs.h"
+#include "session/page_piece.h"
 #include "session/shard.h"
 #include "simulation.h"
 
@@ -124,6 +125,25 @@ nb::dict run_pages(const std::string& path, const nb::dict& options,
   return pages_of(unwrap(std::move(tracked)));
 }
 
+nb::bytes bytes_of(const std::vector<std::uint64_t>& numbers) {
+  return nb::bytes(reinterpret_cast<const char*>(numbers.data()), 8 * numbers.size());
+}
+
+nb::dict run_page_piece(const std::string& path, std::uint64_t page_size, std::uint64_t first,
+                        std::uint64_t last) {
+  auto found = [&] {
+    nb::gil_scoped_release release;
+    return session::page_piece(path, page_size, first, last);
+  }();
+  const session::PagePiece piece = unwrap(std::move(found));
+  nb::dict result;
+  result["references"] = piece.references;
+  result["curve"] = bytes_of(piece.curve);
+  result["firsts"] = bytes_of(piece.firsts);
+  result["lasts"] = bytes_of(piece.lasts);
+  return result;
+}
+
 }  // namespace
 
 void bind_replay(nb::module_& m) {
@@ -136,6 +156,8 @@ void bind_replay(nb::module_& m) {
         "A kept trace through the sets of one shard of a machine.");
   m.def("check_shards", &check_shards, nb::arg("machine"), nb::arg("shards"),
         "Raises EngineError where the machine cannot be replayed in so many shards.");
+  m.def("page_piece", &run_page_piece, nb::arg("path"), nb::arg("page_size"), nb::arg("first"),
+        nb::arg("last"), "What the pages of a part of a kept trace say of the curve of the whole.");
   m.def("track_pages", &run_pages, nb::arg("path"), nb::arg("options"), nb::arg("placed"),
         nb::arg("on_log"), "The page references of a kept trace.");
   m.def("replay_moved", &run_moved, nb::arg("path"), nb::arg("machine"), nb::arg("options"),

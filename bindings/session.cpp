@@ -145,11 +145,12 @@ void bind_session(nb::module_& m) {
           "__init__",
           [](session::Recorder* self, std::string session_folder, std::string output_folder,
              bool trace, std::uint64_t max_bytes, symbols::SymbolCache& symbols, nb::object machine,
-             nb::dict simulation, nb::object pages) {
+             nb::dict simulation, nb::object pages, bool values) {
             session::RecorderOptions options;
             options.session_folder = std::move(session_folder);
             options.output_folder = std::move(output_folder);
             options.trace = trace;
+            options.values = values;
             options.max_bytes = max_bytes;
             if (!machine.is_none()) {
               options.machine = machine_config_of(nb::cast<nb::dict>(machine));
@@ -161,7 +162,7 @@ void bind_session(nb::module_& m) {
           nb::arg("session_folder"), nb::arg("output_folder"), nb::arg("trace"),
           nb::arg("max_bytes"), nb::arg("symbols"), nb::keep_alive<1, 6>(),
           nb::arg("machine").none() = nb::none(), nb::arg("simulation") = nb::dict(),
-          nb::arg("pages").none() = nb::none())
+          nb::arg("pages").none() = nb::none(), nb::arg("values") = false)
       .def(
           "start", [](session::Recorder& r, std::uint64_t pid) { unwrap(r.start(pid)); },
           nb::arg("pid"))

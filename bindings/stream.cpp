@@ -3,6 +3,7 @@
 
 #include "bindings.h"
 #include "stream/check.h"
+#include "stream/values.h"
 
 namespace nb = nanobind;
 
@@ -38,11 +39,20 @@ nb::dict check(const std::string& path, bool counted) {
   return result;
 }
 
+std::uint64_t check_values(const std::string& path, const std::string& values) {
+  return unwrap([&] {
+    nb::gil_scoped_release release;
+    return stream::check_values(path, values);
+  }());
+}
+
 }  // namespace
 
 void bind_stream(nb::module_& m) {
   m.def("check_stream", &check, nb::arg("path"), nb::arg("counted"),
         "The invariant checker over a stream on disk.");
+  m.def("check_values", &check_values, nb::arg("path"), nb::arg("values"),
+        "How many values there are beside a trace, once all were read and fit it.");
 }
 
 }  // namespace stallscope

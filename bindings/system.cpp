@@ -2,6 +2,7 @@
 #include "session/system.h"
 
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
 #include <nanobind/stl/unique_ptr.h>
 #include <nanobind/stl/vector.h>
 
@@ -49,6 +50,7 @@ SystemOptions options_of(const nb::dict& from) {
   take(from, "memory_bound", options.memory_bound);
   take(from, "load_up", options.load_up);
   take(from, "shuffled", options.shuffled);
+  take(from, "bimodal", options.bimodal);
   take(from, "interrupt", options.interrupt);
   take(from, "prefetch", options.prefetch);
   take(from, "check", options.check);
@@ -79,7 +81,11 @@ nb::dict result_of(const session::SystemRun& run, const monitor::Group& monitors
   out["interrupts"] = run.interrupts;
   out["together"] = run.together;
   nb::list states;
-  for (std::size_t i = 0; i < monitors.size(); ++i) states.append(monitor_state_of(monitors.at(i)));
+  for (std::size_t i = 0; i < monitors.size(); ++i) {
+    nb::dict state = monitor_state_of(monitors.at(i));
+    state["scratch"] = monitor_scratch_of(monitors.at(i));
+    states.append(state);
+  }
   out["monitors"] = states;
   out["acts"] = monitor_acts_of(monitors);
   out["act_count"] = monitors.act_count();
@@ -89,11 +95,16 @@ nb::dict result_of(const session::SystemRun& run, const monitor::Group& monitors
 // Threads of recordings, loaded once and run as often as one likes.
 class Threads {
  public:
-  void load(const std::string& path, std::uint32_t line_bits, std::uint64_t most) {
+  void load(const std::string& path, std::uint32_t line_bits, std::uint64_t most,
+            const std::vector<std::tuple<std::uint64_t, std::uint64_t, std::uint32_t>>& ranges,
+            const std::vector<std::uint64_t>& names, std::uint8_t kind, const std::string& values,
+            bool all_values) {
+    session::WatchedMemory watched{{}, names, kind, values, all_values};
+    for (const auto& [start, end, watch] : ranges) watched.ranges.push_back({start, end, watch});
     const auto program = static_cast<std::uint32_t>(streams_.parties.size());
     auto loaded = [&] {
       nb::gil_scoped_release release;
-      return session::load_threads(path, program, line_bits, most, streams_);
+      return session::load_threads(path, program, line_bits, most, watched, streams_);
     }();
     if (!loaded) raise(loaded.error());
   }
@@ -127,7 +138,9 @@ class Threads {
 void bind_system(nb::module_& m) {
   nb::class_<Threads>(m, "Threads", "Threads of recordings, for a simulated system.")
       .def(nb::init<>())
-      .def("load", &Threads::load, nb::arg("path"), nb::arg("line_bits"), nb::arg("most"))
+      .def("load", &Threads::load, nb::arg("path"), nb::arg("line_bits"), nb::arg("most"),
+           nb::arg("ranges"), nb::arg("names"), nb::arg("kind"), nb::arg("values"),
+           nb::arg("all_values"))
       .def("run", &Threads::run, nb::arg("machine"), nb::arg("chips"), nb::arg("options"),
            nb::arg("monitors"))
       .def_prop_ro("threads", &Threads::threads)

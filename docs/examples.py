@@ -32,12 +32,14 @@ COLUMNS = "112"
 
 
 def recorded(command: str, folder: Path) -> Path:
-    """A recording of this workload, made once."""
-    name, *arguments = command.split()
+    """A recording of this workload, made once. `record` takes what stands before its name."""
+    words = command.split()
+    at = next(i for i, word in enumerate(words) if word in workloads.names())
+    options, name, arguments = words[:at], words[at], words[at + 1 :]
     recording = folder / f"{name}-{arguments[-1]}.stallscope"
     if not recording.exists():
         program = workloads.build(name, folder)
-        words = ["record", "-q", "--trace", "-o", recording, "--", program, *arguments]
+        words = ["record", "-q", "--trace", *options, "-o", recording, "--", program, *arguments]
         subprocess.run([STALLSCOPE, *words], check=True, stdout=subprocess.DEVNULL)
     return recording
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""python docs/screenshots.py: the pictures of docs/report.md, serve.md and explore.md, from reports
-of workloads that are recorded for them. Needs chromium."""
+"""python docs/screenshots.py [fleet|serve]: pictures of docs/report.md, serve.md, explore.md and
+fleet.md (or of one of them alone), from reports of workloads that are recorded for them. Needs
+chromium."""
 
 from __future__ import annotations
 
@@ -10,6 +11,7 @@ import io
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -99,27 +101,86 @@ def server(browser: Any, folder: Path) -> None:
                 opened.get_by_role("button", name="Replay").click()
                 opened.locator(".answer").wait_for()
                 keep(opened.screenshot(), "serve-what-if")
+            with (
+                running(folder) as name,
+                page(browser, f"{address}?recording={name}", WIDE) as opened,
+            ):
+                opened.get_by_text("Objects so far").wait_for()
+                opened.wait_for_timeout(10_000)  # until some more have come
+                keep(opened.screenshot(), "serve-live")
         finally:
             process.terminate()
+
+
+@contextlib.contextmanager
+def running(folder: Path) -> Iterator[str]:
+    """A recording at native speed that is being made."""
+    name = "multigrid-live.stallscope"
+    workloads.build("multigrid", folder)
+    words = ["record", "-q", "--source", "clock", "-o", name, "--", "./multigrid"]
+    started = [str(STALLSCOPE), *words, "32", "100000", "slow"]
+    with subprocess.Popen(started, cwd=folder, stdout=subprocess.DEVNULL) as process:
+        try:
+            while not (folder / name).is_dir():
+                time.sleep(0.1)
+            yield name
+        finally:
+            process.terminate()
+
+
+def fleets(browser: Any, folder: Path) -> None:
+    """Of a small simulated one, in whose second build the tree of bst costs more on some hosts."""
+    from benchmarks.fleet_sim import Base, Plant, Simulated
+
+    bases = []
+    for name, count in (("list", "60000"), ("bst", "30000")):
+        program, made = workloads.build(name, folder), folder / f"{name}-clock.stallscope"
+        words = ["record", "-q", "--source", "clock", "--rate", "997", "-o", str(made), "--"]
+        run([*words, str(program), count], folder)
+        bases.append(Base.read(made))
+    tree = next(name for name in bases[1].names.values() if name.startswith("make_node"))
+    plant = Plant("bst", tree, frozenset(range(6)))
+    Simulated(bases, hosts=20, days=6, each=4, plant=plant).write(folder / "hosts")
+    run(["fleet", "ingest", "hosts", "--fleet", "web"], folder)
+    run(["report", "web", "-o", "web.html"], folder)
+    with page(browser, f"{(folder / 'web').as_uri()}.html", WIDE) as opened:
+        keep(opened.screenshot(full_page=True), "fleet-verdict")
+    with page(browser, f"{(folder / 'web').as_uri()}.html#changes", WIDE) as opened:
+        keep(opened.screenshot(), "fleet-changes")
 
 
 def main() -> None:
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary) / "runs"
         folder.mkdir()
+        if sys.argv[1:] == ["fleet"]:
+            with browsing() as browser:
+                fleets(browser, folder)
+            return
         record(folder)
+        if sys.argv[1:] == ["serve"]:
+            with browsing() as browser:
+                server(browser, folder)
+            return
         # Before the browser: Playwright has a loop of its own, in which Textual's cannot run.
         (folder / "explore.svg").write_text(asyncio.run(drawn(folder)))
-        with sync_playwright() as playwright:
-            browser = playwright.chromium.launch(
-                executable_path="/usr/bin/chromium", args=["--no-sandbox", "--disable-gpu"]
-            )
+        with browsing() as browser:
             reports(browser, folder)
             server(browser, folder)
+            fleets(browser, folder)
             opened = browser.new_page(viewport={"width": 1100, "height": 560})
             opened.goto((folder / "explore.svg").as_uri())
             keep(opened.screenshot(), "explore-lines")
-            browser.close()
+
+
+@contextlib.contextmanager
+def browsing() -> Iterator[Any]:
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(
+            executable_path="/usr/bin/chromium", args=["--no-sandbox", "--disable-gpu"]
+        )
+        yield browser
+        browser.close()
 
 
 async def drawn(folder: Path) -> str:

@@ -6,6 +6,8 @@
  *   STALLSCOPE_NAME(pointer, bytes, "name"); call this memory by a name
  *   STALLSCOPE_REGION_BEGIN("name");         code up to the matching end belongs to the region;
  *   STALLSCOPE_REGION_END("name");           regions nest, and each thread has its own
+ *   STALLSCOPE_WHEN(condition, "name", v);   when the condition holds, monitors hear of it, with a
+ *                                            number
  *   STALLSCOPE_RECORDED()                    1 in a recording, otherwise 0
  *   stallscope::Region region("name");       in C++: a region that ends with the scope
  *
@@ -38,6 +40,7 @@
 #define STALLSCOPE_REQUEST_REGION_END (STALLSCOPE_REQUEST_BASE + 0x104)
 #define STALLSCOPE_REQUEST_IS_RECORDED (STALLSCOPE_REQUEST_BASE + 0x105)
 #define STALLSCOPE_REQUEST_CALLER (STALLSCOPE_REQUEST_BASE + 0x106)
+#define STALLSCOPE_REQUEST_WHEN (STALLSCOPE_REQUEST_BASE + 0x107)
 
 /* The instructions below are how a program speaks to Valgrind on x86-64. A processor turns rdi
  * around by 128 bits, so not at all, and exchanges rbx with itself. Valgrind knows the sequence: it
@@ -74,11 +77,17 @@ static inline void stallscope_region(uint64_t request, const char* name) {
   (void)stallscope_request(request, (uint64_t)(uintptr_t)name, 0, 0);
 }
 
+static inline void stallscope_when(int holds, const char* name, uint64_t value) {
+  if (holds) (void)stallscope_request(STALLSCOPE_REQUEST_WHEN, (uint64_t)(uintptr_t)name, value, 0);
+}
+
 #define STALLSCOPE_START() ((void)stallscope_request(STALLSCOPE_REQUEST_START, 0, 0, 0))
 #define STALLSCOPE_STOP() ((void)stallscope_request(STALLSCOPE_REQUEST_STOP, 0, 0, 0))
 #define STALLSCOPE_NAME(pointer, bytes, name) stallscope_name_block((pointer), (bytes), (name))
 #define STALLSCOPE_REGION_BEGIN(name) stallscope_region(STALLSCOPE_REQUEST_REGION_BEGIN, (name))
 #define STALLSCOPE_REGION_END(name) stallscope_region(STALLSCOPE_REQUEST_REGION_END, (name))
+#define STALLSCOPE_WHEN(condition, name, value) \
+  stallscope_when((condition) ? 1 : 0, (name), (uint64_t)(value))
 #define STALLSCOPE_RECORDED() \
   ((int)(stallscope_request(STALLSCOPE_REQUEST_IS_RECORDED, 0, 0, 0) == 1))
 
@@ -89,6 +98,7 @@ static inline void stallscope_region(uint64_t request, const char* name) {
 #define STALLSCOPE_NAME(pointer, bytes, name) ((void)(pointer), (void)(bytes), (void)(name))
 #define STALLSCOPE_REGION_BEGIN(name) ((void)(name))
 #define STALLSCOPE_REGION_END(name) ((void)(name))
+#define STALLSCOPE_WHEN(condition, name, value) ((void)(condition), (void)(name), (void)(value))
 #define STALLSCOPE_RECORDED() (0)
 
 #endif

@@ -24,6 +24,8 @@ OP_KIND = Choice(
         ("load", 0, "reads"),
         ("store", 1, "writes"),
         ("modify", 2, "reads and writes the same bytes; counted as one load"),
+        ("none", 3, "nothing: of instructions at which a clock found a thread; not in streams"),
+        ("prefetch", 4, "brings a line and waits for nothing; not counted as an access"),
     ),
 )
 ALLOC_KIND = Choice(
@@ -218,6 +220,30 @@ RECORDS = (
         tail="kind, a colon, and a sentence",
     ),
     Record(
+        "when",
+        25,
+        "a condition that the program names holds",
+        (Field("value", "what the program says with it"),),
+        tail="name",
+    ),
+    Record(
+        "watched",
+        26,
+        "memory that is watched was accessed",
+        (
+            Field("watch", "its number"),
+            Field("kind", "1 read, 2 written, 3 both"),
+            Field("address", "first byte that was accessed; 0: several accesses"),
+            Field("size", "bytes accessed"),
+            Field("start", "first byte of the range that it touched"),
+            Field("value", "first bytes of the range afterwards, at most 8"),
+            Field("code", "address of the instruction"),
+            Field("site", "calls that led there"),
+            Field("count", "how many accesses"),
+        ),
+        tail="bytes of the range afterwards, when they are wanted",
+    ),
+    Record(
         "sifted",
         24,
         "block executions in a row, of whose accesses the capture tool kept what can matter to the "
@@ -225,7 +251,7 @@ RECORDS = (
         (
             Field("instructions", "executed"),
             Field("accesses", "operations, those that did not happen included"),
-            Field("absent", "operations that did not happen"),
+            Field("absent", "operations that did not happen, and prefetches"),
             Field("fetches", "lines of code"),
             Field("first_line", "of code"),
             Field("last_line", "of code"),

@@ -71,7 +71,8 @@ OPERATION = Table(
         Column(
             "kind",
             "u8",
-            "0 load, 1 store, 2 modify; 3 none, of instructions at which a clock found a thread",
+            "0 load, 1 store, 2 modify, 4 prefetch; 3 none, of instructions at which a clock found "
+            "a thread",
         ),
         Column("size", "u32", "bytes accessed", "bytes"),
         Column("executions", "u64", "times the operation was reached"),
@@ -574,6 +575,16 @@ WATCH_HIT = Table(
         Column("path", "u32", "calls that led there; null when not kept", none=NONE32),
     ),
 )
+WATCH_VALUE = Table(
+    "watch_value",
+    "what lay in watched memory behind hits of watch_hit, as far as the trace's values tell",
+    (
+        Column("hit", "u64", "row of watch_hit"),
+        Column("value", "u64", "first bytes of the range, up to eight"),
+        Column("known", "u8", "1 when all of these are known"),
+        Column("snapshot", "string", "bytes of the range in hexadecimal, .. for unknown ones"),
+    ),
+)
 WATCH_COUNT = Table(
     "watch_count",
     "all accesses to watched memory, by watch and memory operation",
@@ -680,6 +691,7 @@ WATCHING = (
     WATCH_HIT,
     WATCH_COUNT,
     WATCH_PATH,
+    WATCH_VALUE,
     LOOP,
     LOOP_BRANCH,
     LOOP_ACCESS,

@@ -44,7 +44,6 @@ struct server {
 };
 
 struct server server;  // shared by all threads
-static pthread_barrier_t start_line;
 
 NOINLINE static struct item* make_items(void) {
   struct item* items = must(aligned_alloc(128, ITEMS * sizeof *items));
@@ -101,7 +100,7 @@ NOINLINE static void write_log(uint64_t number, uint64_t price) {
 static void* work(void* argument) {
   struct connection* self = argument;
   uint64_t state = self->number << 32;
-  pthread_barrier_wait(&start_line);
+  start_together();
   for (uint64_t i = 0; i < self->queries; i++) {
     __atomic_fetch_add(&server.queries, 1, __ATOMIC_RELAXED);
     if (i % 8 == 7) self->checksum += browse(self, next_random(&state) % 16);
@@ -124,7 +123,7 @@ int main(int argc, char** argv) {
   struct connection* connections = must(calloc(threads, sizeof *connections));
   uint64_t order[MOST_THREADS], bids = 0;
   shuffle(order, threads, seed);
-  pthread_barrier_init(&start_line, NULL, (unsigned)threads);
+  expect_threads(threads);
   for (uint64_t i = 0; i < threads; i++) {
     uint64_t number = order[i], group = group_of(&groups, number);
     struct connection* one = &connections[number];

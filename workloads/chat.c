@@ -39,7 +39,6 @@ struct user {
 };
 
 uint64_t messages_sent;  // shared by all threads
-static pthread_barrier_t start_line;
 
 NOINLINE static struct connection* make_connection(void) {
   struct connection* made = must(aligned_alloc(128, (sizeof *made + 127) / 128 * 128));
@@ -76,7 +75,7 @@ NOINLINE static struct message take_message(struct connection* from) {
 static void* read_user(void* argument) {
   struct user* self = argument;
   struct room* room = self->room;
-  pthread_barrier_wait(&start_line);
+  start_together();
   for (uint64_t i = 0; i < self->messages; i++) {
     struct message message = {self->number, 0, {0}};
     for (int word = 0; word < TEXT; word++) message.text[word] = scatter(self->number + i + word);
@@ -91,7 +90,7 @@ static void* read_user(void* argument) {
 
 static void* write_user(void* argument) {
   struct user* self = argument;
-  pthread_barrier_wait(&start_line);
+  start_together();
   for (uint64_t i = 0; i < self->messages * self->room->users; i++) {
     struct message message = take_message(self->connection);
     for (int word = 0; word < TEXT; word++)
@@ -128,7 +127,7 @@ int main(int argc, char** argv) {
   struct user* users = must(calloc(count, sizeof *users));
   join_rooms(users, count, &groups, messages);
   shuffle(order, threads, seed);
-  pthread_barrier_init(&start_line, NULL, (unsigned)threads);
+  expect_threads(threads);
   for (uint64_t i = 0; i < threads; i++) {
     uint64_t number = order[i] / 2, group = group_of(&groups, number);
     uint64_t member = 2 * member_of(&groups, number) + order[i] % 2;

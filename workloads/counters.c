@@ -35,7 +35,6 @@ struct worker {
 struct packed packed_counters;
 struct padded padded_counters;
 static struct worker workers[MOST_COUNTERS];
-static pthread_barrier_t start_line;
 
 NOINLINE static void count(uint64_t* counter, uint64_t additions) {
   for (uint64_t i = 0; i < additions; i++) __atomic_fetch_add(counter, 1, __ATOMIC_RELAXED);
@@ -43,7 +42,7 @@ NOINLINE static void count(uint64_t* counter, uint64_t additions) {
 
 static void* work(void* argument) {
   struct worker* self = argument;
-  pthread_barrier_wait(&start_line);
+  start_together();
   count(self->counter, self->additions);
   return NULL;
 }
@@ -56,7 +55,7 @@ int main(int argc, char** argv) {
     return 2;
   }
   uint64_t sum = 0;
-  pthread_barrier_init(&start_line, NULL, (unsigned)threads);
+  expect_threads(threads);
   for (uint64_t i = 0; i < threads; i++) {
     uint64_t* first = padded ? &padded_counters.requests : &packed_counters.requests;
     workers[i].counter = first + i * (padded ? 256 / sizeof *first : 1);

@@ -5,6 +5,7 @@
 #define STALLSCOPE_WORKLOADS_THREADS_H
 
 #include <pthread.h>
+#include <sched.h>
 #include <string.h>
 
 #include "random.h"
@@ -86,6 +87,21 @@ static inline pthread_t start_thread(uint64_t group, uint64_t member, void* (*wo
     exit(3);
   }
   return thread;
+}
+
+// Threads that slept at a barrier wake up one after the other, and the first may be done before the
+// last is awake: these stay awake until the last has come. How often they look depends on when
+// threads take turns, so it is not for programs whose instructions are counted exactly.
+static struct {
+  _Alignas(128) uint64_t awaited;
+  char padding[120];
+} starters;
+
+static inline void expect_threads(uint64_t threads) { starters.awaited = threads; }
+
+static inline void start_together(void) {
+  __atomic_fetch_sub(&starters.awaited, 1, __ATOMIC_ACQ_REL);
+  while (__atomic_load_n(&starters.awaited, __ATOMIC_ACQUIRE) != 0) sched_yield();
 }
 
 #endif

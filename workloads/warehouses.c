@@ -33,7 +33,6 @@ struct worker {
 };
 
 uint64_t total_sales;  // shared by all threads
-static pthread_barrier_t start_line;
 
 NOINLINE static struct node* make_node(void) {
   struct node* node = must(aligned_alloc(64, sizeof(struct node)));
@@ -109,7 +108,7 @@ NOINLINE static uint64_t write_ledger(uint64_t* ledger, uint64_t at, uint64_t so
 static void* work(void* argument) {
   struct worker* self = argument;
   uint64_t state = self->number << 32;
-  pthread_barrier_wait(&start_line);
+  start_together();
   for (uint64_t i = 0; i < self->orders; i++) {
     struct warehouse* house = self->warehouse;
     pthread_mutex_lock(&house->lock);
@@ -143,7 +142,7 @@ int main(int argc, char** argv) {
   struct worker* workers = must(calloc(threads, sizeof *workers));
   uint64_t order[MOST_THREADS], sold = 0;
   shuffle(order, threads, seed);
-  pthread_barrier_init(&start_line, NULL, (unsigned)threads);
+  expect_threads(threads);
   for (uint64_t i = 0; i < threads; i++) {
     uint64_t number = order[i], group = group_of(&groups, number);
     struct worker* worker = &workers[number];

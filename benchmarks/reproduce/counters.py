@@ -5,7 +5,6 @@ counters."""
 from __future__ import annotations
 
 import statistics
-import subprocess
 
 from benchmarks.reproduce.lab import Lab, timed
 from benchmarks.reproduce.page import Page, Shown, code, count, decimal, percent
@@ -33,7 +32,6 @@ SKIP = 5  # rounds
 KILOHERTZ = (1, 2, 5, 20, 100, 200)
 CLOCK = 2e9  # of the machine
 COUNTERS = {5: 14, 10: 8, 15: 6, 20: 5}  # by ratio
-HERTZ = (50, 100, 200, 500, 1000, 2000)
 
 
 def make(lab: Lab, page: Page) -> None:
@@ -45,7 +43,7 @@ def make(lab: Lab, page: Page) -> None:
     _estimators(page, found)
     _sensitivity(lab, page)
     _overhead(lab, page)
-    _here(lab, page)
+    page.text("What switching costs for real: [switching](switching.md).")
 
 
 def _counted(lab: Lab, name: str, estimator: str) -> Counters:
@@ -181,32 +179,3 @@ def _overhead(lab: Lab, page: Page) -> None:
             overhead = run.runs[0].totals["cycles"] / base - 1
         rows.append([count(frequency * 1000), percent(original), percent(overhead, 2)])
     page.table("overhead", ["switches a second", "original", "here"], rows)
-
-
-def _here(lab: Lab, page: Page) -> None:
-    page.heading("For real")
-    page.text(
-        """The same with the kernel's events and a native program that makes the same system calls
-        and page faults over and over (tests/programs/steady.c): how much more processor time a page
-        fault takes while two groups of two software events are switched so often and nothing else
-        is counted. Windows of a tenth of a second with and without switching alternate; medians of
-        20 pairs, on a virtual machine with two processors that others used too, where an interrupt
-        costs about 19 microseconds."""
-    )
-    from stallscope.counting import overhead_here
-
-    folder = (lab.folder / "programs").resolve()
-    folder.mkdir(parents=True, exist_ok=True)
-    program = folder / "steady"
-    subprocess.run(["gcc", "-O1", "-o", program, "tests/programs/steady.c"], check=True)
-    with timed("switches the kernel's events while a program runs"):
-        found = overhead_here([str(program), "10000000"], HERTZ)
-    page.table(
-        "overhead_here",
-        ["switches a second", "overhead"],
-        [[count(frequency), percent(value)] for frequency, value in found.items()],
-    )
-    cheap = [frequency for frequency, value in found.items() if value < 0.02]
-    most = max(cheap, default=0)
-    page.number("highest_under_2_percent", most)
-    page.text(f"The highest of these frequencies that costs less than 2%: {most:,}.")

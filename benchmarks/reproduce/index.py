@@ -22,8 +22,11 @@ ORDER = (
     "allocator",
     "paging",
     "counters",
+    "switching",
     "stalls",
     "ahead",
+    "clusters",
+    "database",
 )
 ABOUT = {
     "shares": "Tables 1 and 11",
@@ -38,8 +41,11 @@ ABOUT = {
     "allocator": "the allocator of 4.5.2, preloaded",
     "paging": "Figures 4.2 and 4.8 to 4.13 of Azimi 2007",
     "counters": "Tables 2 and 4, Figure 6 of the study of sampled counters (ICS 2005)",
+    "switching": "Table 4 of the same study, for real",
     "stalls": "Table 3 and section 6.3 of the same study",
     "ahead": "Figures 6.4 to 6.6 and 6.8 of Raman 2006",
+    "clusters": "Figures 3.4 and 3.5 of Azimi 2007",
+    "database": "Figure 3.5 c of Azimi 2007",
 }
 
 
@@ -61,8 +67,9 @@ def write(folder: Path, pages: dict[str, ModuleType]) -> None:
             for Precomputation and Prefetching*, University of Toronto, 2006."""
         ),
         wrapped(
-            """`paging` is about R. Azimi, *System Software Utilization of Hardware Performance
-            Monitoring Information*, University of Toronto, 2007, chapter 4."""
+            """`paging`, `clusters` and `database` are about R. Azimi, *System Software Utilization
+            of Hardware Performance Monitoring Information*, University of Toronto, 2007, chapters 3
+            and 4."""
         ),
         "All pages are made by one command, which says what it does while it works:",
         "```sh\nmake reproduce\n```",

@@ -36,12 +36,15 @@ class Page:
         lines = [_line(headings), _line(["---"] * len(headings))]
         lines += [_line([shown(cell) for cell in row]) for row in rows]
         self._parts.append("\n".join(lines))
-        self._numbers[name] = [
-            dict(zip(headings, [plain(cell) for cell in row], strict=True)) for row in rows
-        ]
+        self.number(
+            name,
+            [dict(zip(headings, [plain(cell) for cell in row], strict=True)) for row in rows],
+        )
 
     def number(self, name: str, value: Any) -> None:
         """In the JSON document only."""
+        if name in self._numbers:
+            raise ValueError(f"page {self.name}: two parts are called {name}")
         self._numbers[name] = value
 
     def picture_file(self, name: str) -> Path:

@@ -4,6 +4,7 @@
    up the stack. Allocators of a target's own that tell Valgrind about their blocks are heard too.
  */
 #include "intern.h"
+#include "lines.h"
 #include "pub_tool_libcbase.h"
 #include "pub_tool_stacktrace.h"
 #include "pub_tool_threadstate.h"
@@ -14,17 +15,18 @@
 
 #define KEPT_FRAMES 16
 #define NO_SITE 0xffffffffU
+#define BY_LINE 0x80000000U /* of a site: its blocks are named by lines of Python */
 
 static struct ss_intern sites;
 static UInt next_site = 0;
 static Addr last_freed = 0; /* delete over free: the same address twice, nothing in between */
 
-static UInt site_number(UInt thread, const Addr* frames, UInt count) {
+UInt ss_site(UInt thread, const Addr* frames, UInt count) {
   Bool fresh;
   UInt* number = ss_intern(&sites, ss_hash(count, frames, count * sizeof(Addr)), &fresh);
   if (fresh) {
-    *number = next_site++;
-    ss_word word = *number;
+    ss_word word = next_site++;
+    *number = word | (ss_lines_apply(frames[0]) ? BY_LINE : 0);
     ss_emit_tail(SS_SITE, thread, &word, 1, frames, count * sizeof(Addr));
   }
   return *number;
@@ -41,19 +43,22 @@ static UInt walk_to_site(ThreadId tid, UInt thread) {
   UInt site = NO_SITE, i = 1;
   while (i < count && !ss_in_preload(frames[i])) i++;
   if (i == count && count > 1)
-    site = site_number(thread, frames + 1, count > KEPT_FRAMES ? KEPT_FRAMES : count - 1);
+    site = ss_site(thread, frames + 1, count > KEPT_FRAMES ? KEPT_FRAMES : count - 1);
   ss_walk_learn(walk, frames, sps, fps, count, site);
   return site;
 }
 
-static void allocated(ThreadId tid, UInt kind, Addr address, UWord size, Addr old) {
-  if (!ss_options.heap) return;
-  if (address == 0 && old == 0) return; /* a failed allocation is none */
+/* What the wrap has to call before it goes on; NULL for nothing. */
+static const struct ss_python* allocated(ThreadId tid, UInt kind, Addr address, UWord size,
+                                         Addr old) {
+  if (!ss_options.heap) return NULL;
+  if (address == 0 && old == 0) return NULL; /* a failed allocation is none */
   UInt thread = ss_thread(tid), site = walk_to_site(tid, thread);
-  if (site == NO_SITE) return;
-  ss_word fields[] = {address, size, site, kind, old};
+  if (site == NO_SITE) return NULL;
+  ss_word fields[] = {address, size, site & ~BY_LINE, kind, old};
   ss_emit(SS_ALLOC, thread, fields, 5);
   last_freed = 0;
+  return address && (site & BY_LINE) ? ss_lines_begin(tid, address, size) : NULL;
 }
 
 static void freed(ThreadId tid, Addr address) {
@@ -77,7 +82,10 @@ Bool ss_allocation_request(ThreadId tid, UWord* args, UWord* result) {
   *result = 0;
   switch (args[0]) {
     case SS_REQUEST_ALLOCATED:
-      allocated(tid, args[1], args[2], args[3], args[4]);
+      *result = (UWord)allocated(tid, args[1], args[2], args[3], args[4]);
+      return True;
+    case SS_REQUEST_TOLD:
+      ss_lines_end(tid);
       return True;
     case SS_REQUEST_FREED:
       freed(tid, args[1]);
@@ -86,7 +94,7 @@ Bool ss_allocation_request(ThreadId tid, UWord* args, UWord* result) {
       *result = caller_of_wraps(tid);
       return True;
     case VG_USERREQ__MALLOCLIKE_BLOCK:
-      allocated(tid, SS_ALLOC_KIND_MALLOC, args[1], args[2], 0);
+      if (allocated(tid, SS_ALLOC_KIND_MALLOC, args[1], args[2], 0)) ss_lines_end(tid);
       return True;
     case VG_USERREQ__FREELIKE_BLOCK:
       freed(tid, args[1]);

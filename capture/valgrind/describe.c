@@ -105,7 +105,10 @@ static void describe_statement(struct describing* d, IRStmt* st, IRTypeEnv* type
                  sizeofIRType(st->Ist.WrTmp.data->Iex.Load.ty));
       break;
     case Ist_Store:
-      add_store(d, st->Ist.Store.addr, sizeofIRType(typeOfIRExpr(types, st->Ist.Store.data)));
+      if (ss_prefetched(st))
+        add_operation(d, SS_OP_KIND_PREFETCH, False, 1);
+      else
+        add_store(d, st->Ist.Store.addr, sizeofIRType(typeOfIRExpr(types, st->Ist.Store.data)));
       break;
     case Ist_LoadG:
       describe_guarded_load(d, st->Ist.LoadG.details);

@@ -21,6 +21,10 @@ struct writing {
   Int stored_instructions;
   const IRExpr* last_load;
   UInt last_load_instruction;
+  Bool overflow;   /* more operations than can be recorded */
+  IRExpr* watched; /* address of the access that the statement makes; NULL for none */
+  IRExpr* watched_guard;
+  ULong watched_as; /* as ss_watch_access wants it */
 };
 
 static inline void put(struct writing* w, IRStmt* st) { addStmtToIRSB(w->out, st); }

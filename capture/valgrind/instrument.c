@@ -48,15 +48,27 @@ static void write_switches(struct writing* w) {
   }
 }
 
+/* Behind the addresses of all operations of the block there is room for their values, so that these
+   lie at the same place whichever exit is taken. */
+static UInt gap(const struct writing* w) { return ss_options.values ? w->shape->operations : 0; }
+
+static IRExpr* head(const struct writing* w, UInt exit, UInt operations) {
+  return IRExpr_Const(IRConst_U64(SS_BLOCK_HEAD(w->number + exit, gap(w) + operations)));
+}
+
 static void write_entry(struct writing* w) {
   write_switches(w);
+  if (ss_options.watch) {
+    IRTemp none = newIRTemp(w->out->tyenv, Ity_I64);
+    put(w, IRStmt_WrTmp(none, IRExpr_Const(IRConst_U64(0))));
+    call_when_below(w, none, load64(w, &ss_watch_waiting), "ss_watch_flush", ss_watch_flush);
+  }
   if (ss_options.stream) {
     IRTemp position = load64(w, &ss_ring->position);
     IRTemp limit = load64(w, &ss_ring->limit);
     call_when_below(w, limit, position, "ss_ring_next_buffer", ss_ring_next_buffer);
     w->position = load64(w, &ss_ring->position);
-    store(w, IRExpr_RdTmp(w->position),
-          IRExpr_Const(IRConst_U64(SS_BLOCK_HEAD(w->number, w->shape->exit[0].operations))));
+    store(w, IRExpr_RdTmp(w->position), head(w, 0, w->shape->exit[0].operations));
   } else {
     w->counters = load64(w, &ss_ring->counters);
   }
@@ -79,11 +91,10 @@ static void write_exit(struct writing* w) {
   tl_assert(exits[exit].instructions == w->instructions && exits[exit].operations == w->operations);
   Bool moved = w->stored_instructions != (Int)w->instructions;
   if (ss_options.stream) {
-    if (w->stored_exit != exit)
-      store(w, IRExpr_RdTmp(w->position),
-            IRExpr_Const(IRConst_U64(SS_BLOCK_HEAD(w->number + exit, w->operations))));
+    if (w->stored_exit != exit) store(w, IRExpr_RdTmp(w->position), head(w, exit, w->operations));
     if (w->stored_operations != (Int)w->operations)
-      store(w, field(&ss_ring->position), add64(w, w->position, 8ULL * (1 + w->operations)));
+      store(w, field(&ss_ring->position),
+            add64(w, w->position, 8ULL * (1 + gap(w) + w->operations)));
   } else if (moved || w->stored_exit != exit || w->stored_operations < 0) {
     write_counter(w);
   }
@@ -95,7 +106,8 @@ static void write_exit(struct writing* w) {
 
 static void write_address(struct writing* w, IRExpr* address, IRExpr* guard) {
   w->last_load = NULL;
-  if (w->operations == w->shape->operations) return; /* more than can be recorded */
+  w->overflow = w->operations == w->shape->operations;
+  if (w->overflow) return;
   UInt index = w->operations++;
   if (!ss_options.stream) return;
   if (guard) {
@@ -107,8 +119,77 @@ static void write_address(struct writing* w, IRExpr* address, IRExpr* guard) {
   store(w, add64(w, w->position, 8ULL * (1 + index)), address);
 }
 
+/* The access will be looked at when it has happened. */
+static void watch(struct writing* w, IRExpr* address, UInt kind, UInt size, IRExpr* guard) {
+  if (!ss_options.watch && !ss_options.values) return;
+  w->watched = address;
+  w->watched_guard = guard;
+  w->watched_as = size | (ULong)kind << 32;
+}
+
+/* The operation that was written last. */
+static void watch_last(struct writing* w, IRExpr* address, IRExpr* guard) {
+  static const UChar kinds[] = {1, 2, 3}; /* of SS_OP_KIND_LOAD, STORE, MODIFY */
+  if (!w->operations) return;
+  const struct ss_operation* last = &w->shape->operation[w->operations - 1];
+  watch(w, address, kinds[last->kind], last->size, guard);
+}
+
+static void write_watch_call(struct writing* w) {
+  const ULong code = SS_INSTRUCTION_ADDRESS(w->shape->instruction[w->instructions - 1]);
+  IRDirty* dirty = unsafeIRDirty_0_N(
+      3, "ss_watch_access", VG_(fnptr_to_fnentry)(ss_watch_access),
+      mkIRExprVec_3(w->watched, mkIRExpr_HWord(w->watched_as), mkIRExpr_HWord(code)));
+  if (w->watched_guard) dirty->guard = w->watched_guard;
+  put(w, IRStmt_Dirty(dirty));
+}
+
+/* What lies there now, up to eight bytes. */
+static IRExpr* value_at(struct writing* w, IRExpr* address, UInt size) {
+  static const struct {
+    UInt size;
+    IRType type;
+    IROp widen;
+  } ways[] = {{8, Ity_I64, Iop_INVALID},
+              {4, Ity_I32, Iop_32Uto64},
+              {2, Ity_I16, Iop_16Uto64},
+              {1, Ity_I8, Iop_8Uto64}};
+  UInt way = 0;
+  while (way < 3 && ways[way].size > size) way++;
+  IRTemp found = newIRTemp(w->out->tyenv, ways[way].type);
+  put(w, IRStmt_WrTmp(found, IRExpr_Load(Iend_LE, ways[way].type, address)));
+  if (way == 0) return IRExpr_RdTmp(found);
+  IRTemp wide = newIRTemp(w->out->tyenv, Ity_I64);
+  put(w, IRStmt_WrTmp(wide, IRExpr_Unop(ways[way].widen, IRExpr_RdTmp(found))));
+  return IRExpr_RdTmp(wide);
+}
+
+/* Of the operation that was written last; what did not happen has none. */
+static void write_value(struct writing* w) {
+  static const ss_word nothing = 0;
+  if (!ss_options.values || w->overflow) return;
+  IRExpr* address = w->watched;
+  if (w->watched_guard) {
+    IRTemp there = newIRTemp(w->out->tyenv, Ity_I64);
+    put(w, IRStmt_WrTmp(there, IRExpr_ITE(w->watched_guard, address, field(&nothing))));
+    address = IRExpr_RdTmp(there);
+  }
+  UInt index = w->operations - 1;
+  IRExpr* value = value_at(w, address, w->shape->operation[index].size);
+  store(w, add64(w, w->position, 8ULL * (1 + gap(w) + index)), value);
+}
+
+static void write_watch(struct writing* w) {
+  if (!w->watched) return;
+  write_value(w);
+  if (ss_options.watch) write_watch_call(w);
+  w->watched = NULL;
+}
+
 static void write_load(struct writing* w, IRExpr* address) {
   write_address(w, address, NULL);
+  if (w->operations && w->shape->operation[w->operations - 1].kind == SS_OP_KIND_LOAD)
+    watch_last(w, address, NULL); /* what writes too is looked at then */
   w->last_load = address;
   w->last_load_instruction = w->instructions;
 }
@@ -118,13 +199,27 @@ static void write_store(struct writing* w, IRExpr* address) {
   if (ss_same_atom(w->last_load, address) && last->kind == SS_OP_KIND_MODIFY &&
       w->last_load_instruction == w->instructions) {
     w->last_load = NULL;
+    watch_last(w, address, NULL);
     return;
   }
   write_address(w, address, NULL);
+  watch_last(w, address, NULL);
+}
+
+/* Its value is 0: it reads nothing, and there may be nothing to be read. */
+static void write_prefetch(struct writing* w, IRExpr* address) {
+  write_address(w, address, NULL);
+  if (ss_options.values && !w->overflow)
+    store(w, add64(w, w->position, 8ULL * (gap(w) + w->operations)), IRExpr_Const(IRConst_U64(0)));
 }
 
 /* Ours come before the statement, so that a faulting one is never counted. */
 static void write_statement(struct writing* w, IRStmt* st) {
+  IRExpr* prefetched = ss_prefetched(st);
+  if (prefetched) {
+    write_prefetch(w, prefetched);
+    return;
+  }
   switch (st->tag) {
     case Ist_IMark:
       w->instructions++;
@@ -138,16 +233,21 @@ static void write_statement(struct writing* w, IRStmt* st) {
       break;
     case Ist_LoadG:
       write_address(w, st->Ist.LoadG.details->addr, st->Ist.LoadG.details->guard);
+      watch_last(w, st->Ist.LoadG.details->addr, st->Ist.LoadG.details->guard);
       break;
     case Ist_StoreG:
       write_address(w, st->Ist.StoreG.details->addr, st->Ist.StoreG.details->guard);
+      watch_last(w, st->Ist.StoreG.details->addr, st->Ist.StoreG.details->guard);
       break;
     case Ist_CAS:
       write_address(w, st->Ist.CAS.details->addr, NULL);
+      watch_last(w, st->Ist.CAS.details->addr, NULL);
       break;
     case Ist_Dirty:
-      if (st->Ist.Dirty.details->mFx != Ifx_None)
+      if (st->Ist.Dirty.details->mFx != Ifx_None) {
         write_address(w, st->Ist.Dirty.details->mAddr, st->Ist.Dirty.details->guard);
+        watch_last(w, st->Ist.Dirty.details->mAddr, st->Ist.Dirty.details->guard);
+      }
       break;
     case Ist_Exit:
       write_exit(w);
@@ -156,6 +256,7 @@ static void write_statement(struct writing* w, IRStmt* st) {
       break;
   }
   put(w, st);
+  write_watch(w);
 }
 
 static struct ss_block_shape shape;

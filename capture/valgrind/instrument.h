@@ -12,6 +12,9 @@ IRSB* ss_instrument(VgCallbackClosure* closure, IRSB* in, const VexGuestLayout* 
 /* Rewrites a block, before it is instrumented, to do the same faster. */
 void ss_join_vector_puts(IRSB* block);
 
+/* prefetch.c: the address that a statement stands for as a prefetch; NULL for all others. */
+IRExpr* ss_prefetched(const IRStmt* st);
+
 /* describe.c */
 struct ss_block_shape;
 Bool ss_describe(IRSB* in, struct ss_block_shape* shape); /* False: nothing to record in it */

@@ -10,7 +10,31 @@ static Bool measuring = True;
 static Bool finished = False;     /* --max-instructions was reached */
 static ULong measured_before = 0; /* valid while not measuring */
 
-ULong ss_measured(void) { return measuring ? ss_ring->executed : measured_before; }
+static Bool hidden = False;
+static struct { ULong executed, stop_at; } before_hiding;
+
+Bool ss_measuring(void) { return measuring && !hidden; }
+
+ULong ss_measured(void) {
+  if (!measuring) return measured_before;
+  return hidden ? before_hiding.executed : ss_ring->executed;
+}
+
+/* Neither measured nor skipped. */
+void ss_measure_hide(Bool hide) {
+  if (hide == hidden) return;
+  if (hide) {
+    before_hiding.executed = ss_ring->executed;
+    before_hiding.stop_at = ss_ring->stop_at;
+    ss_ring->stop_at = ~0ULL;
+    if (measuring) ss_ring_park();
+  } else {
+    if (measuring) ss_ring_unpark();
+    ss_ring->executed = before_hiding.executed;
+    ss_ring->stop_at = before_hiding.stop_at;
+  }
+  hidden = hide;
+}
 
 static void arm(void) {
   ss_ring->stop_at = ~0ULL;
@@ -33,7 +57,7 @@ static void start(void) {
 }
 
 void ss_measure(Bool on, UInt mark) {
-  if (on == measuring || finished) return;
+  if (on == measuring || finished || hidden) return;
   if (on) start();
   ss_word kind = mark;
   ss_emit_tail(SS_MARK, ss_current_thread(), &kind, 1, "", 0);
@@ -70,9 +94,15 @@ static void mark(UInt kind, Addr name) {
   ss_emit_tail(SS_MARK, ss_current_thread(), &word, 1, text, VG_(strlen)(text));
 }
 
-static void name_block(Addr address, UWord size, Addr name) {
-  ss_word fields[] = {address, size};
+static void when(Addr name, UWord value) {
+  ss_word word = value;
   const HChar* text = name ? (const HChar*)name : "";
+  ss_emit_tail(SS_WHEN, ss_current_thread(), &word, 1, text, VG_(strlen)(text));
+}
+
+void ss_name_block(Addr address, UWord size, const HChar* name) {
+  ss_word fields[] = {address, size};
+  const HChar* text = name ? name : "";
   ss_emit_tail(SS_NAME_BLOCK, ss_current_thread(), fields, 2, text, VG_(strlen)(text));
 }
 
@@ -86,13 +116,16 @@ Bool ss_measure_request(ThreadId tid, UWord* args, UWord* result) {
       ss_measure(False, SS_MARK_KIND_MEASURE_OFF);
       return True;
     case SS_REQUEST_NAME_BLOCK:
-      name_block(args[1], args[2], args[3]);
+      ss_name_block(args[1], args[2], (const HChar*)args[3]);
       return True;
     case SS_REQUEST_REGION_BEGIN:
       mark(SS_MARK_KIND_REGION_BEGIN, args[1]);
       return True;
     case SS_REQUEST_REGION_END:
       mark(SS_MARK_KIND_REGION_END, args[1]);
+      return True;
+    case SS_REQUEST_WHEN:
+      when(args[1], args[2]);
       return True;
     case SS_REQUEST_IS_RECORDED:
       *result = 1;

@@ -33,6 +33,7 @@ static void emit_map(Addr address, SizeT length, Bool r, Bool w, Bool x) {
   ss_word fields[] = {address, length, (r ? 1 : 0) | (w ? 2 : 0) | (x ? 4 : 0), offset};
   if (path == NULL) path = "";
   if (x) note_preload(address, length, path);
+  ss_watch_mapped(address, offset, path);
   ss_emit_tail(SS_MAP, ss_current_thread(), fields, 4, path, VG_(strlen)(path));
 }
 

@@ -12,8 +12,17 @@
 #define SS_REQUEST_REGION_END (SS_REQUEST_BASE + 0x104)
 #define SS_REQUEST_IS_RECORDED (SS_REQUEST_BASE + 0x105)
 #define SS_REQUEST_CALLER (SS_REQUEST_BASE + 0x106) /* an allocator behind our wraps asks */
+#define SS_REQUEST_WHEN (SS_REQUEST_BASE + 0x107)   /* name, value */
 
 #define SS_REQUEST_ALLOCATED (SS_REQUEST_BASE + 0x1) /* kind, address, size, old address */
 #define SS_REQUEST_FREED (SS_REQUEST_BASE + 0x2)     /* address */
+#define SS_REQUEST_TOLD (SS_REQUEST_BASE + 0x3)      /* the interpreter said where it is */
+
+/* What SS_REQUEST_ALLOCATED answers, unless 0: how to make an interpreter say where it is. */
+struct ss_python {
+  void (*dump)(int file, void* thread);
+  void* (*this_thread)(void);
+  int* (*error)(void);
+};
 
 #endif

@@ -46,9 +46,12 @@ static Addr writing_start(void) {
   return ss_options.stream ? (Addr)ss_ring + SS_RING_DESK_OFFSET : buffer_start(ss_ring->published);
 }
 
+/* Bytes in which the longest block has room. */
+static UWord guard_bytes(void) { return (ss_options.values ? 2 : 1) * SS_RING_GUARD_WORDS * 8UL; }
+
 static void enter_buffer(void) {
   ss_ring->position = writing_start();
-  ss_ring->limit = writing_start() + BUFFER_BYTES - SS_RING_GUARD_WORDS * 8UL;
+  ss_ring->limit = writing_start() + BUFFER_BYTES - guard_bytes();
 }
 
 /* The recorder's lock is a POSIX one, so it is gone with its process. Ours belongs to the open
@@ -279,7 +282,7 @@ static ss_word parking[SS_RING_BUFFER_WORDS];
 
 static void enter_parking(void) {
   ss_ring->position = (Addr)parking;
-  ss_ring->limit = (Addr)(parking + SS_RING_BUFFER_WORDS - SS_RING_GUARD_WORDS);
+  ss_ring->limit = (Addr)parking + BUFFER_BYTES - guard_bytes();
 }
 
 void ss_ring_next_buffer(void) {
@@ -297,7 +300,7 @@ void ss_ring_park(void) {
 
 void ss_ring_unpark(void) {
   ss_ring->position = ss_ring->parked;
-  ss_ring->limit = writing_start() + BUFFER_BYTES - SS_RING_GUARD_WORDS * 8UL;
+  ss_ring->limit = writing_start() + BUFFER_BYTES - guard_bytes();
   ss_ring->counters = (Addr)ss_ring + SS_RING_COUNTER_OFFSET;
   ss_ring->parked = 0;
 }

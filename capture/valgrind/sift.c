@@ -91,9 +91,10 @@ void ss_sift_define(const struct ss_block_shape* shape) {
   }
   for (UInt i = 0; i < shape->operations; i++) {
     const struct ss_operation* one = &shape->operation[i];
-    *(uint32_t*)more(&sizes, 1, 4) = one->size;
+    const UInt size = one->kind == SS_OP_KIND_PREFETCH ? SS_PREFETCH : one->size;
+    *(uint32_t*)more(&sizes, 1, 4) = size;
     more(&spans, 1, 1);
-    ((uint8_t*)spans.items)[first_operation + i] = ss_span(one->size, one->guarded);
+    ((uint8_t*)spans.items)[first_operation + i] = ss_span(size, one->guarded);
   }
   sifter.sieve.exits = exits.items;
   sifter.sieve.known = exits.count;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* System calls that order threads, replace the image, rename a thread or wait for a child. */
+#include "lines.h"
 #include "pub_tool_aspacemgr.h"
 #include "pub_tool_libcbase.h"
 #include "pub_tool_libcfile.h"
@@ -78,6 +79,9 @@ static void before_exec(ThreadId tid, const HChar* path) {
 
 static void before(ThreadId tid, UInt number, UWord* args, UInt count) {
   switch (number) {
+    case __NR_write:
+      if (ss_lines_are_told(tid)) ss_lines_hear(tid, (const HChar*)args[1], args[2]);
+      break;
     case __NR_futex:
       if (waits(args[1])) sync_mark(tid, SS_SYNC_KIND_FUTEX_WAIT, args[0], args[2]);
       break;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Threads: numbers that are never used again, turns, names. */
+#include "lines.h"
 #include "pub_tool_clientstate.h"
 #include "pub_tool_libcassert.h"
 #include "pub_tool_libcbase.h"
@@ -123,6 +124,7 @@ static void shorten_turn(ThreadId tid) {
 }
 
 static void client_code_starts(ThreadId tid, ULong blocks) {
+  ss_measure_hide(ss_lines_are_told(tid));
   if (several) shorten_turn(tid);
   if (threads[tid].number == running) return;
   running = threads[tid].number;

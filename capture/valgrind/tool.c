@@ -61,6 +61,7 @@ static void after_options(void) {
   if (ss_options.sift && !in_part) VG_(clo_vex_control).iropt_unroll_thresh = UNROLLED;
   ss_syscalls_options_read();
   ss_sift_init();
+  ss_watch_init();
   ss_ring_open();
   emit_process_start(0);
   ss_measure_init();
@@ -75,9 +76,11 @@ static Bool option(const HChar* arg) {
   } else if VG_INT_CLO (arg, "--ss-max", ss_options.max) {
   } else if VG_BINT_CLO (arg, "--ss-turn", ss_options.turn, 1, 100000) {
   } else if VG_BOOL_CLO (arg, "--ss-stream", ss_options.stream) {
+  } else if VG_BOOL_CLO (arg, "--ss-values", ss_options.values) {
   } else if VG_BOOL_CLO (arg, "--ss-children", ss_options.children) {
   } else if VG_BOOL_CLO (arg, "--ss-heap", ss_options.heap) {
   } else if VG_STR_CLO (arg, "--ss-sift", ss_options.sift) {
+  } else if VG_STR_CLO (arg, "--ss-watch", ss_options.watch) {
   } else
     return False;
   return True;
@@ -93,7 +96,8 @@ static Bool request(ThreadId tid, UWord* args, UWord* result) {
   return ss_allocation_request(tid, args, result) || ss_measure_request(tid, args, result);
 }
 
-static void finish(Int unused) {
+void ss_finish(Int unused) {
+  ss_watch_end();
   ss_threads_names();
   ss_word fields[] = {ss_exit_code(), ss_clock_ns()};
   ss_emit(SS_PROCESS_END, ss_current_thread(), fields, 2);
@@ -108,7 +112,7 @@ static void before_options(void) {
   VG_(details_bug_reports_to)("the Stallscope project");
   VG_(details_avg_translation_sizeB)(400);
 
-  VG_(basic_tool_funcs)(after_options, ss_instrument, finish);
+  VG_(basic_tool_funcs)(after_options, ss_instrument, ss_finish);
   VG_(needs_command_line_options)(option, usage, debug_usage);
   VG_(needs_client_requests)(request);
 

@@ -25,8 +25,10 @@ struct ss_options {
   const HChar* to;     /* function whose entry stops it */
   UInt turn;           /* blocks a thread runs before the next one may */
   Bool stream;         /* block executions and addresses go through the ring */
+  Bool values;         /* ... with what was read or written */
   Bool children;       /* follow forks */
   Bool heap;           /* tell of heap blocks */
+  const HChar* watch;  /* file that says what memory is watched; NULL for none */
   const HChar* sift;   /* how, when the recorder falls behind; NULL for never */
 };
 extern struct ss_options ss_options;
@@ -68,6 +70,8 @@ void ss_thread_renamed(ThreadId tid, const HChar* name);
 /* memory.c: mappings; allocations.c: heap blocks; syscalls.c: exec, futex, names, waits */
 void ss_memory_init(void);
 Bool ss_in_preload(Addr address);
+/* The number of a call path, innermost first; told in the stream when it is new. */
+UInt ss_site(UInt thread, const Addr* frames, UInt count);
 Bool ss_allocation_request(ThreadId tid, UWord* args, UWord* result);
 void ss_syscalls_init(void);
 void ss_syscalls_options_read(void);
@@ -81,11 +85,23 @@ void ss_precision_handler(UWord signal, const struct vki_sigaction_base* action)
 /* measure.c: switching measuring on and off */
 void ss_measure_init(void);
 void ss_measure(Bool on, UInt mark);
+void ss_measure_hide(Bool hide); /* what runs now is not the program's own */
+void ss_name_block(Addr address, UWord size, const HChar* name);
+Bool ss_measuring(void);
 ULong ss_measured(void); /* instructions measured so far: the `when` of records */
 Bool ss_measure_request(ThreadId tid, UWord* args, UWord* result);
 void ss_measure_limit(void); /* called by generated code when `executed` reaches `stop_at` */
 void ss_measure_from(void);  /* called by generated code at the entry of --from */
 void ss_measure_to(void);    /* called by generated code at the entry of --to */
+
+/* watch.c: accesses to chosen memory, with what it holds afterwards */
+extern ss_word ss_watch_waiting; /* hits that are not told yet */
+void ss_watch_init(void);
+void ss_watch_mapped(Addr address, ULong offset, const HChar* path);
+VG_REGPARM(3) void ss_watch_access(Addr address, UWord what, Addr code);
+void ss_watch_flush(void);
+void ss_watch_end(void);
+void ss_finish(Int unused); /* tool.c: the last records */
 
 /* blocks.c: what a superblock holds; instrument.c: the generated code */
 #define SS_MAX_INSTRUCTIONS 256

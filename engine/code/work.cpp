@@ -154,10 +154,14 @@ WorkFlow flow_of(const Decoded& d) {
   }
 }
 
+void add_addresses(const ZydisDecodedOperand& o, Work& work) {
+  add(work.addresses, register_of(o.mem.base));
+  add(work.addresses, register_of(o.mem.index));
+}
+
 void add_operand(const Decoded& d, const ZydisDecodedOperand& o, Work& work) {
   if (o.type == ZYDIS_OPERAND_TYPE_MEMORY) {
-    add(work.addresses, register_of(o.mem.base));
-    add(work.addresses, register_of(o.mem.index));
+    add_addresses(o, work);
     if (o.mem.type == ZYDIS_MEMOP_TYPE_MEM) {
       work.loads |= (o.actions & ZYDIS_OPERAND_ACTION_MASK_READ) != 0;
       work.stores |= (o.actions & ZYDIS_OPERAND_ACTION_MASK_WRITE) != 0;
@@ -213,6 +217,7 @@ Work work_of(std::span<const std::uint8_t> bytes) {
     return work;
   if (is_nothing(d.instruction)) {
     work.kind = WorkKind::kNothing;
+    if (d.instruction.meta.category == ZYDIS_CATEGORY_PREFETCH) add_addresses(d.operands[0], work);
     return work;
   }
   for (std::uint8_t i = 0; i < d.instruction.operand_count; ++i)

@@ -7,8 +7,10 @@
 namespace stallscope::machine {
 
 // A modify (read, change, write back) counts as a load, as cachegrind counts it, and dirties.
-enum class AccessKind : std::uint8_t { load, store, fetch, modify };
-constexpr std::uint32_t kKinds = 4;
+// A prefetch is one that the program asks for: it brings the line as a load does, but nobody waits,
+// and neither it nor what it misses counts.
+enum class AccessKind : std::uint8_t { load, store, fetch, modify, prefetch };
+constexpr std::uint32_t kKinds = 5;
 constexpr bool writes(AccessKind kind) {
   return kind == AccessKind::store || kind == AccessKind::modify;
 }
@@ -26,9 +28,12 @@ constexpr std::uint64_t last_byte(std::uint64_t address, std::uint32_t size) {
 struct Step {
   std::uint32_t size_less_one;  // bytes
   AccessKind kind;
-  std::uint8_t reads;  // 1 when it does not write
+  std::uint8_t reads;  // 1 when it does not write; for prefetches 3, which no line settles
 
-  static Step of(AccessKind kind, std::uint32_t size) { return {size - 1, kind, !writes(kind)}; }
+  static Step of(AccessKind kind, std::uint32_t size) {
+    return {size - 1, kind,
+            static_cast<std::uint8_t>(kind == AccessKind::prefetch ? 3 : !writes(kind))};
+  }
 };
 
 // Why a line came into a cache.
@@ -78,7 +83,8 @@ struct NullProbe {
   void on_miss(const Miss&) {}
   void on_translation_miss(const TranslationMiss&) {}
   void on_access_done(const Served&) {}
-  // In a run of accesses: which one the calls that follow are about, and one that did not happen.
+  // In a run of accesses: which one the calls that follow are about, and one that does not count:
+  // that did not happen, or is a prefetch.
   void at(std::uint32_t) {}
   void on_absent(AccessKind) {}
 };
@@ -95,6 +101,7 @@ struct Counters {
   std::uint64_t prefetch_fills = 0;   // lines brought in by a prefetcher
   std::uint64_t prefetch_useful = 0;  // of those at their prefetcher's level: accessed in time
 
+  // Without prefetches.
   std::uint64_t total(const std::uint64_t (&by_kind)[kKinds]) const {
     return by_kind[0] + by_kind[1] + by_kind[2] + by_kind[3];
   }

@@ -4,6 +4,11 @@
 #include <bit>
 
 namespace stallscope::machine {
+namespace {
+
+constexpr std::uint32_t kFrontEvery = 32;  // of lines that come in at the end otherwise
+
+}  // namespace
 
 Result<std::unique_ptr<Coherence>> Coherence::make(const MachineConfig& config,
                                                    const ChipsConfig& chips, bool values) {
@@ -297,7 +302,8 @@ void Coherence::fill_outer(std::uint32_t chip, std::uint64_t line, std::uint64_t
     outer.set_value(outer.touch(at), value);
     return;
   }
-  if (const Ways::Left left = outer.insert(line, State::shared, value); left.word)
+  const bool at_the_end = at_the_end_ && ++inserted_ % kFrontEvery != 0;
+  if (const Ways::Left left = outer.insert(line, State::shared, value, at_the_end); left.word)
     leave_outer(chip, left);
 }
 

@@ -77,6 +77,9 @@ class Coherence {
   // states mean the same in all protocols. To MESI, owned lines are written to memory and become
   // shared ones. How many were.
   std::uint64_t switch_protocol(Protocol to);
+  // Whether the outermost caches take new lines in at the end, every 32nd excepted (bimodal
+  // insertion), instead of in front (LRU).
+  void insert_at_the_end(bool on) { at_the_end_ = on; }
   const BusEvents& events() const { return events_; }
   void reset_events() { events_ = {}; }
   // How often a line of a coherent cache went from one state to another.
@@ -164,6 +167,8 @@ class Coherence {
   bool values_ = false;
   bool inner_allocates_ = true;  // on writes
   bool outer_exclusive_ = false, outer_inclusive_ = false;
+  bool at_the_end_ = false;
+  std::uint32_t inserted_ = 0;  // at the end
   std::uint32_t cores_per_agent_ = 1;
   std::vector<std::uint8_t> chip_, agent_, agent_chip_;  // by core, by core, by agent
   std::vector<std::uint64_t> agents_of_chip_;            // masks

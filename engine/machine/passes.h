@@ -48,6 +48,7 @@ class Passes {
   // outcomes are valid until the next call.
   const Outcomes& go_on(Missed& missed);
 
+  const MachineConfig& config() const { return machine_.config(); }
   // Of a data access: the caches that missed, from the core outwards, and so for TLBs.
   std::uint32_t depth_of(Outcome outcome) const { return outcome % depths_; }
   std::uint32_t translation_depth_of(Outcome outcome) const { return outcome / depths_; }

@@ -290,6 +290,7 @@ void Machine::data_run(const Step* steps, const std::uint64_t* addresses, std::u
       probe.on_absent(step.kind);
       continue;
     }
+    if (step.kind == AccessKind::prefetch) probe.on_absent(step.kind);
     probe.at(i);
     access_slowly(data_, addresses[i], step.size_less_one + 1, step.kind, probe);
   }

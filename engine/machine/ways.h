@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The lines of one cache of a machine of several cores: sets in the order of use, the line used
-// last in front, each with its coherence state. LRU only.
+// last in front, each with its coherence state. The last one leaves. New lines come in front (LRU),
+// or take the last one's place and have to be used again before they move up (insertion at the end,
+// which keeps a part of what does not fit).
 #pragma once
 
 #include <algorithm>
@@ -64,13 +66,14 @@ class Ways {
     std::uint64_t word = 0;
     std::uint64_t value = 0;
   };
-  Left insert(std::uint64_t line, State state, std::uint64_t value) {
+  Left insert(std::uint64_t line, State state, std::uint64_t value, bool at_the_end = false) {
     const std::size_t first = first_of(line), last = first + ways_ - 1;
     const Left left{(words_[last] & kStateMask) ? words_[last] : 0,
                     values_.empty() ? 0 : values_[last]};
-    rotate(first, last);
-    words_[first] = word_of(line, state);
-    if (!values_.empty()) values_[first] = value;
+    const bool stays = at_the_end && left.word;  // behind empty places nothing may stand
+    if (!stays) rotate(first, last);
+    words_[stays ? last : first] = word_of(line, state);
+    if (!values_.empty()) values_[stays ? last : first] = value;
     return left;
   }
   void erase(std::size_t at) {

@@ -24,20 +24,28 @@ enum class Event : std::uint8_t {
   memory_read,
   memory_write,
   software,
-  message
+  message,
+  watched,
+  page_fault,
+  context_switch
 };
-constexpr unsigned kEvents = 17;
+constexpr unsigned kEvents = 20;
+
+// Where something happens that monitors can be told of.
+enum class Place : std::uint8_t { simulated, live, both };
 
 struct EventEntry {
   const char* name;
   Event event;
   const char* source;
   const char* meaning;
+  Place place = Place::simulated;
 };
 
 // The only list of events.
 constexpr std::array<EventEntry, kEvents> kEventList = {{
-    {"cycles", Event::cycles, "core", "cycles of a core"},
+    {"cycles", Event::cycles, "core",
+     "cycles of a core; of a live process nanoseconds that its threads ran", Place::both},
     {"instructions", Event::instructions, "core", "instructions that were executed"},
     {"load", Event::load, "core", "an access that reads"},
     {"store", Event::store, "core", "an access that writes"},
@@ -54,15 +62,21 @@ constexpr std::array<EventEntry, kEvents> kEventList = {{
     {"bus", Event::bus, "interconnect", "a transaction; data: cycles that it took"},
     {"memory_read", Event::memory_read, "memory", "a line is read from memory"},
     {"memory_write", Event::memory_write, "memory", "a line is written to memory"},
-    {"software", Event::software, "core", "a program writes to the monitor's doorbell"},
-    {"message", Event::message, "monitor", "another monitor sends a signal"},
+    {"software", Event::software, "core",
+     "a program writes to the monitor's doorbell, or a condition of STALLSCOPE_WHEN holds"},
+    {"message", Event::message, "monitor", "another monitor sends a signal", Place::both},
+    {"watched", Event::watched, "core",
+     "an access to memory that the monitor watches; data: what it holds afterwards", Place::both},
+    {"page_fault", Event::page_fault, "kernel", "a page fault of a live process", Place::live},
+    {"context_switch", Event::context_switch, "kernel",
+     "a thread of a live process is put aside, or waits", Place::live},
 }};
 
 // What pmchk asks for and pmsig changes.
 enum class Feature : std::uint8_t {
   coherence,    // 0 MOESI, 1 Dragon
   prefetch,     // 0 off, 1 on
-  replacement,  // 0 the machine's own, 1 the other one
+  replacement,  // of the shared cache: 0 LRU, 1 bimodal insertion
   interrupt,    // pmsig only: core ra, with word rb
   verdict,      // pmsig only: core ra is memory-bound when rb is not 0
   log,          // pmsig only: words ra and rb go into the log
@@ -74,14 +88,16 @@ struct FeatureEntry {
   const char* name;
   Feature feature;
   const char* meaning;
+  Place place = Place::simulated;
 };
 constexpr std::array<FeatureEntry, kFeatures> kFeatureList = {{
     {"coherence", Feature::coherence, "0 MOESI, 1 Dragon"},
     {"prefetch", Feature::prefetch, "0 off, 1 on"},
-    {"replacement", Feature::replacement, "0 the machine's own policy, 1 the other"},
-    {"interrupt", Feature::interrupt, "interrupts core ra with word rb"},
+    {"replacement", Feature::replacement, "of the shared cache: 0 LRU, 1 bimodal insertion"},
+    {"interrupt", Feature::interrupt, "interrupts core ra with word rb; stops a live process",
+     Place::both},
     {"verdict", Feature::verdict, "core ra is memory-bound when rb is not 0"},
-    {"log", Feature::log, "words ra and rb into the log"},
+    {"log", Feature::log, "words ra and rb into the log", Place::both},
     {"grant", Feature::grant, "the lock that core ra asked for is its own when rb is not 0"},
 }};
 

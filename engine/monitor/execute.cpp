@@ -12,13 +12,25 @@ std::uint64_t shifted_right(std::uint64_t value, std::uint64_t by) {
 
 }  // namespace
 
+const Monitor::Decoded* Monitor::decoded(std::uint32_t word) {
+  if (word == 0) return nullptr;  // also where nothing can be fetched from
+  Decoded& known = decoded_[pc_ / sizeof word];
+  if (known.word != word) {
+    const auto found = decode(word);
+    if (!found) return nullptr;
+    known = {word, *found, &entry_of(found->opcode)};
+  }
+  return &known;
+}
+
 void Monitor::execute(std::uint32_t word) {
-  const auto found = decode(word);
-  if (!found) {
+  const Decoded* const known = decoded(word);
+  if (!known) {
     spend(1, account_.busy);
     return fault("there is no such instruction");
   }
-  const Entry& entry = entry_of(found->opcode);
+  const Entry& entry = *known->entry;
+  const Instruction* const found = &known->instruction;
   spend(entry.cycles, account_.busy);
   ++account_.instructions;
   if (entry.code == kMonitorCode) return execute_monitor(*found);

@@ -30,10 +30,7 @@ void Group::advance(std::uint64_t cycle) {
   listen();
 }
 
-void Group::listen() {
-  std::uint64_t changes = 0;
-  for (const auto& port : ports_) changes += port->monitor->changes();
-  if (changes == changes_) return;
+void Group::listen_anew(std::uint64_t changes) {
   changes_ = changes;
   listening_ = 0;
   for (const auto& port : ports_)

@@ -66,7 +66,14 @@ class Group {
     }
   };
   void act(const Act& act);
-  void listen();  // what the monitors listen to may have changed
+  // What the monitors listen to may have changed.
+  void listen() {
+    std::uint64_t changes = 0;
+    for (const auto& port : ports_) changes += port->monitor->changes();
+    if (changes != changes_) [[unlikely]]
+      listen_anew(changes);
+  }
+  void listen_anew(std::uint64_t changes);
 
   std::vector<std::unique_ptr<Port>> ports_;
   std::array<std::uint64_t, kFeatures> features_{};

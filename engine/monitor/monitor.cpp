@@ -46,7 +46,10 @@ Result<Monitor> Monitor::make(const Config& config, const Image& image, Machine&
 }
 
 Monitor::Monitor(const Config& config, const Image& image, Machine& machine)
-    : config_(config), machine_(&machine), scratch_(config.scratch) {
+    : config_(config),
+      machine_(&machine),
+      scratch_(config.scratch),
+      decoded_(config.scratch / kInstructionBytes) {
   std::copy(image.scratch.begin(), image.scratch.end(), scratch_.begin());
   std::copy(image.detectors.begin(), image.detectors.end(), detectors_.begin());
   if (image.boot == 0) return;

@@ -124,6 +124,12 @@ class Monitor {
     std::uint64_t number = 0;
     bool running = false;
   };
+  // An instruction as it was decoded last; `word` says whether it still is that one.
+  struct Decoded {
+    std::uint32_t word = 0;
+    Instruction instruction{};
+    const Entry* entry = nullptr;
+  };
   struct Sent {
     std::uint32_t monitor, signal;
     std::uint64_t value;
@@ -135,6 +141,7 @@ class Monitor {
   std::uint64_t queue(std::uint32_t signal, const Happening& what, bool high);  // number, 0: full
   void start(Task task);
   void execute(std::uint32_t word);
+  const Decoded* decoded(std::uint32_t word);  // nullptr: there is no such instruction
   void execute_branch(const Instruction& what);
   void execute_monitor(const Instruction& what);
   bool compare(const Instruction& what) const;
@@ -155,6 +162,7 @@ class Monitor {
   Config config_;
   Machine* machine_;
   std::vector<std::uint8_t> scratch_;
+  std::vector<Decoded> decoded_;  // by place in the scratch-pad
   std::array<std::uint64_t, kSignals> table_{};
   std::array<Detector, kSignals> detectors_{};
   std::array<std::uint64_t, kEvents> on_{};  // signals whose detectors are on, by event

@@ -51,7 +51,7 @@ namespace stallscope::pipeline {
   X(bus_writebacks, bus, "lines that went to memory")                                       \
   X(bus_busy, bus, "cycles in which the memory bus was taken")                              \
   X(bus_waits, bus, "cycles that misses waited for the memory bus")                         \
-  X(prefetches, bus, "lines that prefetchers brought")                                      \
+  X(prefetches, bus, "lines that prefetches brought, the hardware's and the program's own") \
   X(erat_misses, mmu, "data accesses that missed the first TLB")                            \
   X(tlb_misses, mmu, "data accesses that missed every TLB")                                 \
   X(translation_cycles, mmu, "cycles that data accesses waited for translation")            \

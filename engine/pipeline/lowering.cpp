@@ -79,7 +79,7 @@ Needs needs_of(const MicroOp& op) {
   for (const std::uint8_t result : op.results)
     needs.add(Needs::kRegisters, result != kNobody && result != code::kFlags);
   needs.add(Needs::kRegisters, op.stepped != kNobody);
-  needs.add(Needs::kLoads, op.kind == MicroKind::load);
+  needs.add(Needs::kLoads, op.kind == MicroKind::load || op.kind == MicroKind::prefetch);
   needs.add(Needs::kStores, op.kind == MicroKind::store);
   return needs;
 }
@@ -145,6 +145,10 @@ void Lowered::lower(const stream::Block& block, std::uint32_t index,
   for (; operation < block.operations; ++operation) {
     const stream::Operation& access = code_.operations[block.first_operation + operation];
     if (access.instruction != index) break;
+    if (access.is_prefetch()) {
+      push_prefetch(work, operation++);
+      return;
+    }
     accesses.loads += access.kind != SS_OP_KIND_STORE;
     accesses.stores += access.kind != SS_OP_KIND_LOAD;
   }
@@ -190,6 +194,11 @@ void Lowered::push_loads(const Work& work, const Accesses& accesses, bool gives_
     if (work.stacks && i == accesses.begin) load.stepped = code::kStackPointer;
     push(load);
   }
+}
+
+// All that it does; it does nothing else.
+void Lowered::push_prefetch(const Work& work, std::uint32_t operation) {
+  push(access_of(work, MicroKind::prefetch, operation));
 }
 
 void Lowered::push_unseen(const Work& work, bool gives_result) {

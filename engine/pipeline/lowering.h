@@ -24,7 +24,7 @@ static_assert(kResult < kNobody);
 constexpr std::uint8_t kNoUnit = kUnits;
 constexpr std::uint16_t kNoOperation = 0xffff;
 
-enum class MicroKind : std::uint8_t { compute, load, store, branch };
+enum class MicroKind : std::uint8_t { compute, load, store, prefetch, branch };
 
 struct MicroOp {
   std::uint8_t unit = kNoUnit;
@@ -82,6 +82,7 @@ class Lowered {
   std::uint8_t lines_of(std::uint32_t index, const stream::Instruction& one) const;
   MicroOp compute_of(const code::Work& work) const;
   void push_loads(const code::Work& work, const Accesses& accesses, bool gives_result);
+  void push_prefetch(const code::Work& work, std::uint32_t operation);
   void push_unseen(const code::Work& work, bool gives_result);
   void push_stores(const code::Work& work, const Accesses& accesses, std::uint8_t data);
   void push(const MicroOp& op);

@@ -243,6 +243,25 @@ Finished Memory::store(std::uint64_t address, std::uint32_t size, std::uint64_t 
   return out;
 }
 
+Finished Memory::prefetch(std::uint64_t address, std::uint64_t issued) {
+  Seen seen{*this};
+  machine_.data(address, 1, machine::AccessKind::prefetch, seen);
+  const Finished out{issued + 1};
+  if (!seen.done) return out;
+  Seen written{*this};  // its misses do not count, what they throw out goes over the bus
+  written.writebacks = seen.writebacks;
+  count(written);
+  const std::uint64_t ready =
+      issued + (is_ideal(ideal_, Cause::translation) ? 0 : seen.translation);
+  if (seen.ahead) bring_ahead(seen, ready);
+  if (seen.level == first_) return out;
+  ++events_[Event::prefetches];
+  if (is_ideal(ideal_, Cause::data_cache)) return out;
+  Finished ignored{0};
+  bring(seen, address >> line_bits_, start_miss(ready, false, ignored), seen.latency);
+  return out;
+}
+
 void Memory::retire(const Finished& store, std::uint64_t cycle) {
   Written& slot = buffer_[retired_stores_++ % buffer_.size()];
   const std::uint64_t inorder = std::max(cycle, last_write_) + 1;

@@ -40,6 +40,9 @@ class Memory {
 
   Finished load(std::uint64_t address, std::uint32_t size, std::uint64_t issued);
   Finished store(std::uint64_t address, std::uint32_t size, std::uint64_t issued);
+  // That the program asks for: finished when it is issued, while its line is on its way. It takes a
+  // place among the outstanding misses, for which it may have to wait; the core does not.
+  Finished prefetch(std::uint64_t address, std::uint64_t issued);
   // A store of a bundle that retires in this cycle. In program order.
   void retire(const Finished& store, std::uint64_t cycle);
   // When a line of code is there that is asked for in this cycle: the same one if nothing is to be

@@ -48,12 +48,18 @@ Pipeline::Pipeline(machine::Machine& machine, const stream::CodeTable& code,
   if (is_ideal(options.ideal, Cause::other)) config_.taken_bubble = 0;
 }
 
-void Pipeline::on_block(const stream::Exit& exit, const std::uint64_t* addresses) {
+void Pipeline::on_part(const stream::Exit& exit, const std::uint64_t* addresses, std::uint32_t from,
+                       std::uint32_t to) {
   const stream::Block& block = code_.blocks[exit.block];
   if (block.first_instruction + block.instructions > lowered_.instructions.size()) [[unlikely]]
     learn();
   const CoreInstruction* instructions = &lowered_.instructions[block.first_instruction];
-  for (std::uint32_t i = 0; i < exit.instructions; ++i) {
+  if (from > 0) {  // what stands in front of it was not fetched now
+    const std::uint64_t at = instructions[from].address;
+    if (branch_) resolve(at);
+    fetch_line(at >> line_bits_, block.first_instruction + from);
+  }
+  for (std::uint32_t i = from; i < to; ++i) {
     const CoreInstruction& one = instructions[i];
     if (branch_) resolve(one.address);
     const std::uint32_t index = block.first_instruction + i;
@@ -190,11 +196,15 @@ void Pipeline::interrupt(std::uint32_t thread) {
   close();
   line_ = kNever;
   if (thread == thread_) return;
+  end_thread();
+  thread_ = thread;
+}
+
+void Pipeline::end_thread() {
   if (threads_.size() <= thread_) threads_.resize(thread_ + 1);
   const EventCounts ran = less(events_, thread_start_);
   for (unsigned i = 0; i < kEvents; ++i) threads_[thread_].counts.values[i] += ran.values[i];
   thread_start_ = events_;
-  thread_ = thread;
 }
 
 void Pipeline::finish() {
@@ -202,8 +212,24 @@ void Pipeline::finish() {
   --thread_;
   if (events_[Event::cycles] > row_start_[Event::cycles])
     timeline_.push_back({thread_, less(events_, row_start_)});
-  if (options_.slice && events_[Event::cycles] > slice_start_[Event::cycles])
-    slices_.push_back({thread_, less(events_, slice_start_)});
+  if (options_.slice && events_[Event::cycles] > slice_start_[Event::cycles]) keep_slice();
+}
+
+void Pipeline::restart_rows() {
+  close();
+  timeline_.clear();
+  threads_.clear();
+  row_start_ = thread_start_ = events_;
+  row_length_ = 1024;
+  row_end_ = events_[Event::cycles] + row_length_;
+}
+
+void Pipeline::end_rows() {
+  close();
+  if (events_[Event::cycles] > row_start_[Event::cycles])
+    timeline_.push_back({thread_, less(events_, row_start_)});
+  row_start_ = events_;
+  end_thread();
 }
 
 EventCounts Pipeline::less(const EventCounts& now, const EventCounts& before) {
@@ -239,9 +265,14 @@ void Pipeline::count_time() {
   if (events_[clock] >= slice_end_) end_slice();
 }
 
-void Pipeline::end_slice() {
+void Pipeline::keep_slice() {
   slices_.push_back({thread_, less(events_, slice_start_)});
   slice_start_ = events_;
+  if (told_) told_(slices_.back());
+}
+
+void Pipeline::end_slice() {
+  keep_slice();
   const Event clock = options_.slice_by_instructions ? Event::instructions : Event::cycles;
   slice_end_ = (events_[clock] / options_.slice + 1) * options_.slice;
   if (options_.switch_cycles == 0) return;

@@ -10,6 +10,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -65,12 +66,23 @@ class Pipeline {
                                                 const PipelineOptions& options);
 
   // One execution of a block. `addresses` as the stream has them.
-  void on_block(const stream::Exit& exit, const std::uint64_t* addresses);
+  void on_block(const stream::Exit& exit, const std::uint64_t* addresses) {
+    on_part(exit, addresses, 0, exit.instructions);
+  }
+  // Of an execution of a block, instructions `from` to before `to`; `addresses` of all of it.
+  void on_part(const stream::Exit& exit, const std::uint64_t* addresses, std::uint32_t from,
+               std::uint32_t to);
   // From here on another thread runs, or a signal's handler.
   void interrupt(std::uint32_t thread);
   // Everything retires. Nothing may come afterwards.
   void finish();
+  // The bundle ends here, and the timeline and the threads count from here on.
+  void restart_rows();
+  // The bundle ends here, and the timeline and the threads have everything.
+  void end_rows();
   void watch(StallWatcher* watcher) { watcher_ = watcher; }
+  // Called with every slice when it ends.
+  void tell_slices(std::function<void(const Slice&)> told) { told_ = std::move(told); }
 
   const EventCounts& counts() const { return events_; }
   std::uint64_t switch_cycles() const { return switch_cycles_; }
@@ -85,6 +97,7 @@ class Pipeline {
   const std::vector<Slice>& timeline() const { return timeline_; }
   const std::vector<Slice>& slices() const { return slices_; }
   std::vector<Slice> threads() const;
+  static EventCounts less(const EventCounts& now, const EventCounts& before);
 
  private:
   struct Slot {
@@ -132,8 +145,9 @@ class Pipeline {
   void charge(Cause cause, std::uint64_t cycles, std::uint32_t instruction,
               const Slot* slot = nullptr);
   void count_time();
+  void end_thread();
   void end_slice();
-  static EventCounts less(const EventCounts& now, const EventCounts& before);
+  void keep_slice();
 
   const stream::CodeTable& code_;
   CoreConfig config_;
@@ -145,6 +159,7 @@ class Pipeline {
   Predictor predictor_;
   Calendar calendar_;
   StallWatcher* watcher_ = nullptr;
+  std::function<void(const Slice&)> told_;
 
   // Fetch.
   std::uint64_t fetch_cycle_ = 1;

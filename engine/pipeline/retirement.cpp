@@ -122,6 +122,8 @@ void Pipeline::execute(Slot& slot) {
     slot.done = memory_.load(slot.address, slot.size, slot.issued);
   else if (op.kind == MicroKind::store && accesses)
     slot.done = memory_.store(slot.address, slot.size, slot.issued);
+  else if (op.kind == MicroKind::prefetch && accesses)
+    slot.done = memory_.prefetch(slot.address, slot.issued);
   else if (op.kind == MicroKind::load)
     slot.done = Finished{slot.issued + memory_.hit()};  // whose address nobody knows
   else

@@ -32,11 +32,12 @@ class Classify {
 
   // While the machine takes an access.
   void on_miss(const machine::Miss& miss) {
-    if (miss.cause == machine::Cause::demand)
+    if (miss.cause == machine::Cause::demand && miss.kind != machine::AccessKind::prefetch)
       missing_.push_back({miss.level, miss.counted, miss.line_address});
   }
   void on_translation_miss(const machine::TranslationMiss& miss) {
-    missing_.push_back({caches_ + miss.tlb, miss.counted, miss.page_address});
+    if (miss.kind != machine::AccessKind::prefetch)
+      missing_.push_back({caches_ + miss.tlb, miss.counted, miss.page_address});
   }
   // When it has taken it. Every access, also one that hit.
   void data(std::uint64_t address, std::uint32_t size, machine::AccessKind kind,

@@ -83,7 +83,7 @@ class Collector {
         const stream::Operation& operation = code_.operations[info.first_operation + i];
         const Plan::Part* part = plan->roles.find(instruction_at(code_, info.block, operation));
         if (part == nullptr || addresses[i] == SS_NO_ADDRESS) continue;
-        if (operation.kind == SS_OP_KIND_STORE) continue;
+        if (operation.kind == SS_OP_KIND_STORE || operation.is_prefetch()) continue;
         if (part->role & kCounted) plan->runs.push_back(plan->entries.size());
         plan->entries.push_back({addresses[i], plan->visit, part->role, part->which});
         if (++total_ > kMostEntries) full_ = true;
@@ -134,6 +134,10 @@ class Runner {
     for (std::uint32_t i = 0; i < info.operations; ++i) {
       if (addresses[i] == SS_NO_ADDRESS) continue;
       const stream::Operation& operation = code_.operations[info.first_operation + i];
+      if (operation.is_prefetch()) {
+        bring(addresses[i], static_cast<std::uint64_t>(now_), false);
+        continue;
+      }
       const std::uint64_t at = instruction_at(code_, info.block, operation);
       for (std::size_t s = 0; s < plans_.size(); ++s) before(s, at, operation.kind);
       demand(addresses[i], operation.kind == SS_OP_KIND_STORE);
@@ -286,8 +290,8 @@ class Flowing {
       return;
     }
     for (std::uint32_t i = 0; i < info.operations; ++i) {
-      if (addresses[i] == SS_NO_ADDRESS) continue;
       const stream::Operation& operation = code_.operations[info.first_operation + i];
+      if (addresses[i] == SS_NO_ADDRESS || operation.is_prefetch()) continue;
       const std::uint64_t at = instruction_at(code_, info.block, operation);
       if (operation.kind != SS_OP_KIND_STORE) read(addresses[i], at);
       if (operation.kind != SS_OP_KIND_LOAD) *last_.try_emplace(addresses[i]).first = {at, epoch_};

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <map>
 
 #include "stallscope_records.h"
 #include "stream/reader.h"
@@ -105,7 +106,7 @@ Designs::Stage& Designs::stage_of(bool translates, const Source& data, const Sou
     if (stage->translates == translates && stage->sources[kData] == data &&
         stage->sources[kFetch] == fetch)
       return *stage;
-  stages_.push_back(std::make_unique<Stage>(Stage{translates, {data, fetch}, {}, {}}));
+  stages_.push_back(std::make_unique<Stage>(Stage{translates, {data, fetch}, {}, {}, {}, nullptr}));
   Stage* const stage = stages_.back().get();
   for (unsigned port = 0; port < kPorts; ++port) {
     const Source& source = stage->sources[port];
@@ -120,25 +121,100 @@ Designs::Stage& Designs::stage_of(bool translates, const Source& data, const Sou
 
 void Designs::ready() {
   for (const auto& stage : stages_) {
-    for (const auto& group : stage->groups) {
+    for (const auto& group : stage->groups)
       std::ranges::sort(group->variants, {}, [](const auto& variant) { return variant->ways; });
-      const std::uint32_t most = group->variants.back()->ways;
-      group->stacks = std::make_unique<stack::SetStacks>(group->sets, most);
-      group->evicted.assign(most + 1, 0);
-      for (unsigned port = 0; port < kPorts; ++port) {
-        group->missed[port].assign(most + 1, 0);
-        for (const auto& variant : group->variants)
-          if (!variant->next[port].empty()) group->heard[port].push_back(variant.get());
-      }
-    }
+    bundle(*stage);
+  }
+  for (const auto& stage : stages_) {
+    for (const auto& group : stage->groups)
+      if (!group->variants[0]->bundle) give_stacks(*group);
     link(*stage);
   }
   open_gates();
 }
 
+void Designs::bundle(Stage& stage) {
+  if (stage.groups[0]->variants[0]->bundle) return;  // behind another
+  std::map<std::uint32_t, std::vector<Group*>> by_line;
+  for (const auto& group : stage.groups)
+    if (group->variants.size() <= kFew &&
+        group->variants.back()->ways <= stack::Residents::kMostWays)
+      by_line[group->bits].push_back(group.get());
+  for (const auto& [bits, groups] : by_line) {
+    if (groups.size() < kWorth) continue;
+    for (Group* group : groups)
+      for (const auto& variant : group->variants) {
+        if (stage.bundles.empty() || stage.bundles.back()->bits != bits ||
+            stage.bundles.back()->variants.size() == stack::Residents::kMost)
+          stage.bundles.push_back(std::make_unique<Bundle>());
+        Bundle& made = *stage.bundles.back();
+        made.bits = bits;
+        variant->bundle = &made;
+        variant->number = static_cast<unsigned>(made.variants.size());
+        made.variants.push_back(variant.get());
+      }
+  }
+  for (const auto& made : stage.bundles) {
+    give_residents(*made);
+    bundle_behind(*made);
+  }
+}
+
+void Designs::give_residents(Bundle& bundle) {
+  std::vector<stack::Residents::Shape> shapes;
+  for (const Variant* variant : bundle.variants)
+    shapes.push_back({variant->group->sets, variant->ways});
+  bundle.residents = std::make_unique<stack::Residents>(shapes);
+  for (auto& missed : bundle.missed) missed.assign(shapes.size(), 0);
+}
+
+bool Designs::only_behind(const Stage& stage, const Variant& variant) {
+  for (const Source& source : stage.sources)
+    if (source.given && source.misses_of != &variant) return false;
+  const Group& group = *stage.groups[0];
+  return stage.groups.size() == 1 && group.variants.size() == 1 &&
+         group.variants[0]->ways <= stack::Residents::kMostWays;
+}
+
+void Designs::bundle_behind(Bundle& bundle) {
+  std::vector<Variant*> found;
+  for (const Variant* variant : bundle.variants) {
+    const auto& ways = variant->next[variant->next[kData].empty() ? kFetch : kData];
+    if (ways.size() != 1 || !only_behind(*ways[0], *variant)) return;
+    for (const auto& stages : variant->next)
+      if (!stages.empty() && stages != ways) return;
+    found.push_back(ways[0]->groups[0]->variants[0].get());
+    if (found.back()->group->bits != found[0]->group->bits) return;
+  }
+  bundle.behind = std::make_unique<Bundle>();
+  bundle.behind->bits = found[0]->group->bits;
+  bundle.behind->variants = found;
+  for (unsigned number = 0; number < found.size(); ++number) {
+    found[number]->bundle = bundle.behind.get();
+    found[number]->number = number;
+    for (unsigned port = 0; port < kPorts; ++port)
+      if (!bundle.variants[number]->next[port].empty())
+        bundle.go_there[port] |= std::uint64_t{1} << number;
+  }
+  give_residents(*bundle.behind);
+  bundle_behind(*bundle.behind);
+}
+
+void Designs::give_stacks(Group& group) {
+  const std::uint32_t most = group.variants.back()->ways;
+  group.stacks = std::make_unique<stack::SetStacks>(group.sets, most);
+  group.evicted.assign(most + 1, 0);
+  for (auto& missed : group.missed) missed.assign(most + 1, 0);
+  for (unsigned port = 0; port < kPorts; ++port) {
+    for (const auto& variant : group.variants)
+      if (!variant->next[port].empty()) group.heard[port].push_back(variant.get());
+  }
+}
+
 void Designs::link(Stage& stage) {
   std::vector<Group*> groups;
-  for (const auto& group : stage.groups) groups.push_back(group.get());
+  for (const auto& group : stage.groups)
+    if (group->stacks) groups.push_back(group.get());
   std::ranges::sort(groups, {}, [](const Group* group) { return group->sets; });
   for (Group* group : groups) {
     const auto fits = [&](const std::vector<Group*>& chain) {
@@ -150,16 +226,23 @@ void Designs::link(Stage& stage) {
     else
       chain->push_back(group);
   }
+  const bool alone = stage.groups.size() == 1 && groups.size() == 1;
+  if (alone && groups[0]->heard[kData].empty() && groups[0]->heard[kFetch].empty())
+    stage.leaf = groups[0];
 }
 
 void Designs::open_gates() {
   for (unsigned port = 0; port < kPorts; ++port)
-    for (const Stage* stage : roots_[port])
+    for (const Stage* stage : roots_[port]) {
       for (const std::vector<Group*>& chain : stage->chains) {
         const stack::SetStacks& stacks = *chain.front()->stacks;
         gated_[port] &= stacks.has_mask();
         gates_[port].push_back({stacks.tops(), stacks.sets() - 1, chain.front()->bits});
       }
+      for (const auto& bundle : stage->bundles)
+        gates_[port].push_back(
+            {bundle->residents->tops(), bundle->residents->mask(), bundle->bits});
+    }
 }
 
 bool Designs::settled(Port port, std::uint64_t first, std::uint64_t last) const {
@@ -169,38 +252,75 @@ bool Designs::settled(Port port, std::uint64_t first, std::uint64_t last) const 
   return true;
 }
 
-void Designs::access(Port port, std::uint64_t first, std::uint64_t last) {
-  for (Stage* stage : roots_[port]) look_up(*stage, port, first, last);
-}
-
 // The deepest place of the lines, so how many ways it takes to hit all of them.
-std::uint32_t Designs::touch(Group& group, std::uint64_t first, std::uint64_t last) {
+inline std::uint32_t Designs::touch(Group& group, std::uint64_t first, std::uint64_t last) {
   std::uint32_t deepest = 0;
   for (std::uint64_t line = first >> group.bits; line <= last >> group.bits; ++line) {
     const stack::SetStacks::Place place = group.stacks->touch(line);
     if (place.depth == 0) continue;
-    ++group.evicted[std::min(place.depth, place.lines)];
+    ++group.evicted[place.evicting];
     deepest = std::max(deepest, place.depth);
   }
   return deepest;
 }
 
-void Designs::look_up(Stage& stage, Port port, std::uint64_t first, std::uint64_t last) {
+inline void Designs::look_up(Stage& stage, Port port, std::uint64_t first, std::uint64_t last) {
+  if (!stage.leaf) return look_up_all(stage, port, first, last);
+  if (const std::uint32_t depth = touch(*stage.leaf, first, last))
+    ++stage.leaf->missed[port][depth];
+}
+
+void Designs::look_up_all(Stage& stage, Port port, std::uint64_t first, std::uint64_t last) {
   for (const std::vector<Group*>& chain : stage.chains)
     for (Group* group : chain) {
       const std::uint32_t depth = touch(*group, first, last);
       if (depth == 0) break;
       ++group->missed[port][depth];
-      for (Variant* variant : group->heard[port]) {
+      for (Variant* variant : group->heard[way_of(port)]) {
         if (variant->ways > depth) break;
-        for (Stage* next : variant->next[port]) look_up(*next, port, first, last);
+        for (Stage* next : variant->next[way_of(port)]) look_up(*next, port, first, last);
       }
     }
+  for (const auto& bundle : stage.bundles) look_up(*bundle, port, first, last);
+}
+
+void Designs::look_up(Bundle& bundle, Port port, std::uint64_t first, std::uint64_t last) {
+  std::uint64_t missed = 0;
+  for (std::uint64_t line = first >> bundle.bits; line <= last >> bundle.bits; ++line)
+    missed |= bundle.residents->touch(line);
+  tell_missed(bundle, port, first, last, missed);
+}
+
+void Designs::look_up(Bundle& bundle, Port port, std::uint64_t first, std::uint64_t last,
+                      std::uint64_t by) {
+  std::uint64_t missed = 0;
+  for (std::uint64_t line = first >> bundle.bits; line <= last >> bundle.bits; ++line)
+    missed |= bundle.residents->use(line, by);
+  tell_missed(bundle, port, first, last, missed);
+}
+
+void Designs::tell_missed(Bundle& bundle, Port port, std::uint64_t first, std::uint64_t last,
+                          std::uint64_t missed) {
+  std::uint64_t* const counts = bundle.missed[port].data();
+  for (std::uint64_t left = missed; left; left &= left - 1) ++counts[std::countr_zero(left)];
+  if (bundle.behind) {
+    if (const std::uint64_t by = missed & bundle.go_there[way_of(port)])
+      look_up(*bundle.behind, port, first, last, by);
+    return;
+  }
+  for (; missed; missed &= missed - 1)
+    for (Stage* next : bundle.variants[std::countr_zero(missed)]->next[way_of(port)])
+      look_up(*next, port, first, last);
+}
+
+void Designs::access(Port port, std::uint64_t first, std::uint64_t last) {
+  for (Stage* stage : roots_[way_of(port)]) look_up(*stage, port, first, last);
 }
 
 void Designs::learn_steps() {
   for (std::size_t i = less_one_.size(); i < code_.operations.size(); ++i)
-    less_one_.push_back(code_.operations[i].size - 1);
+    less_one_.push_back(code_.operations[i].is_prefetch() ? kPrefetched
+                                                          : code_.operations[i].size - 1);
 }
 
 void Designs::on_block(std::uint32_t exit, const stream::Exit& info,
@@ -217,6 +337,11 @@ void Designs::on_block(std::uint32_t exit, const stream::Exit& info,
   const std::uint32_t* const less_one = less_one_.data() + info.first_operation;
   for (std::uint32_t i = 0; i < info.operations; ++i) {
     const std::uint64_t first = addresses[i];
+    if (less_one[i] == kPrefetched) [[unlikely]] {
+      ++absent_;
+      if (!settled(kData, first, first)) access(kPrefetch, first, first);
+      continue;
+    }
     const std::uint64_t last = machine::last_byte(first, less_one[i] + 1);
     if (settled(kData, first, last)) continue;
     if (first == machine::kNoAddress)
@@ -231,10 +356,19 @@ Status Designs::on_record(unsigned tag, const std::uint64_t*, std::uint32_t) {
   return Done{};
 }
 
-std::uint64_t Designs::missed_by(const Variant& variant, Port port) const {
+std::uint64_t Designs::missed_by(const Variant& variant, Port port) {
+  if (variant.bundle) return variant.bundle->missed[port][variant.number];
   const std::vector<std::uint64_t>& missed = variant.group->missed[port];
   std::uint64_t sum = 0;
   for (std::size_t depth = variant.ways; depth < missed.size(); ++depth) sum += missed[depth];
+  return sum;
+}
+
+std::uint64_t Designs::evicted_by(const Variant& variant) {
+  if (variant.bundle) return variant.bundle->residents->evictions(variant.number);
+  const std::vector<std::uint64_t>& evicted = variant.group->evicted;
+  std::uint64_t sum = 0;
+  for (std::size_t ways = variant.ways; ways < evicted.size(); ++ways) sum += evicted[ways];
   return sum;
 }
 
@@ -256,16 +390,14 @@ LevelCounts Designs::counts_of(const Variant& variant, bool translates, Holds ho
         counts.accesses += translates ? fetched_ : instructions_;
     }
   }
-  const std::vector<std::uint64_t>& evicted = variant.group->evicted;
-  for (std::size_t ways = variant.ways; ways < evicted.size(); ++ways)
-    counts.evictions += evicted[ways];
+  counts.evictions = evicted_by(variant);
   return counts;
 }
 
 Result<DesignsResult> Designs::result() const {
   for (const auto& stage : stages_)
     for (const auto& group : stage->groups)
-      if (group->stacks->overflowed())
+      if (group->stacks && group->stacks->overflowed())
         return Error{"the trace touches more lines than can be counted", "", "smaller caches"};
   DesignsResult result{instructions_, accesses_, {}};
   for (const std::vector<Member>& machine : machines_) {

@@ -4,7 +4,8 @@
 // Levels that see the same accesses and have the same sets and lines are one group of LRU stacks,
 // whatever their ways; a level that a group's misses lead to sees those of one number of ways.
 // Machines that begin alike so share what they have in common, and the first levels, which see
-// every access, are looked up once.
+// every access, are looked up once. Levels with many different numbers of sets, but few ways each,
+// are one set of residents instead (stack/residents.h), where hits cost nothing more.
 //
 // Exact, and equal to a replay of each, for machines whose caches are all LRU, allocate on writes,
 // write back, neither include nor exclude each other, prefetch nothing and use addresses as they
@@ -20,6 +21,7 @@
 #include "machine/access.h"
 #include "machine/config.h"
 #include "session/code_lines.h"
+#include "stack/residents.h"
 #include "stack/set_stacks.h"
 #include "stream/code_table.h"
 
@@ -48,15 +50,20 @@ class Designs {
   Result<DesignsResult> result() const;
 
  private:
-  enum Port : unsigned { kData, kFetch, kPorts };
+  // Prefetches go the way of data and are counted apart.
+  enum Port : unsigned { kData, kFetch, kPorts, kPrefetch = kPorts, kCounted };
+  static Port way_of(Port port) { return port == kPrefetch ? kData : port; }
   struct Stage;
   struct Group;
+  struct Bundle;
 
   // Caches of one group that have the same ways.
   struct Variant {
     Group* group = nullptr;
     std::uint32_t ways = 0;
     std::vector<Stage*> next[kPorts];  // what looks up what it misses
+    const Bundle* bundle = nullptr;    // that it belongs to, else its group has stacks
+    unsigned number = 0;               // there
   };
   // Caches that see the same accesses and have the same lines and sets.
   struct Group {
@@ -65,9 +72,22 @@ class Designs {
     std::vector<std::unique_ptr<Variant>> variants;
     std::vector<Variant*> heard[kPorts];  // those whose misses go on, fewest ways first
     std::unique_ptr<stack::SetStacks> stacks;
-    std::vector<std::uint64_t> missed[kPorts];  // accesses, by the ways that miss: so many or fewer
-    std::vector<std::uint64_t> evicted;         // lines, the same
+    std::vector<std::uint64_t>
+        missed[kCounted];                // accesses, by the ways that miss: so many or fewer
+    std::vector<std::uint64_t> evicted;  // lines, the same
   };
+  // Caches that see the same accesses and have the same lines, of groups with few variants.
+  struct Bundle {
+    std::uint32_t bits;
+    std::vector<Variant*> variants;
+    std::vector<std::uint64_t> missed[kCounted];  // by variant
+    std::unique_ptr<stack::Residents> residents;
+    // The one level that each variant's misses go to, where it is one cache: by the same numbers.
+    std::unique_ptr<Bundle> behind;
+    std::uint64_t go_there[kPorts] = {0, 0};  // variants
+  };
+  static constexpr std::size_t kFew = 2;    // variants of such a group
+  static constexpr std::size_t kWorth = 4;  // groups that make a bundle
   // Where accesses come from: a port of the machine, or the misses of a variant.
   struct Source {
     bool given = false;
@@ -81,6 +101,8 @@ class Designs {
     Source sources[kPorts];
     std::vector<std::unique_ptr<Group>> groups;
     std::vector<std::vector<Group*>> chains;
+    std::vector<std::unique_ptr<Bundle>> bundles;
+    Group* leaf = nullptr;  // the only one, and nothing hears of its misses
   };
   // What the hot path looks at: the first group of a chain of a stage that sees every access.
   struct Gate {
@@ -99,13 +121,25 @@ class Designs {
   Stage& stage_of(bool translates, const Source& data, const Source& fetch);
   void ready();
   void open_gates();
+  static void bundle(Stage& stage);
+  static void bundle_behind(Bundle& bundle);
+  static bool only_behind(const Stage& stage, const Variant& variant);
+  static void give_residents(Bundle& bundle);
+  static void give_stacks(Group& group);
   static void link(Stage& stage);
   static void look_up(Stage& stage, Port port, std::uint64_t first, std::uint64_t last);
+  static void look_up_all(Stage& stage, Port port, std::uint64_t first, std::uint64_t last);
+  static void look_up(Bundle& bundle, Port port, std::uint64_t first, std::uint64_t last);
+  static void look_up(Bundle& bundle, Port port, std::uint64_t first, std::uint64_t last,
+                      std::uint64_t by);
+  static void tell_missed(Bundle& bundle, Port port, std::uint64_t first, std::uint64_t last,
+                          std::uint64_t missed);
   static std::uint32_t touch(Group& group, std::uint64_t first, std::uint64_t last);
   bool settled(Port port, std::uint64_t first, std::uint64_t last) const;
   void access(Port port, std::uint64_t first, std::uint64_t last);
   LevelCounts counts_of(const Variant& variant, bool translates, machine::Holds holds) const;
-  std::uint64_t missed_by(const Variant& variant, Port port) const;
+  static std::uint64_t missed_by(const Variant& variant, Port port);
+  static std::uint64_t evicted_by(const Variant& variant);
   void learn_steps();
 
   const stream::CodeTable& code_;
@@ -120,7 +154,8 @@ class Designs {
     machine::Holds holds;
   };
   std::vector<std::vector<Member>> machines_;
-  std::vector<std::uint32_t> less_one_;  // bytes of each operation, less one
+  static constexpr std::uint32_t kPrefetched = ~0u;
+  std::vector<std::uint32_t> less_one_;  // bytes of each operation, less one; or kPrefetched
   std::uint64_t last_line_ = ~0ULL;      // of code, fetched last
   std::uint64_t instructions_ = 0, accesses_ = 0, absent_ = 0, fetched_ = 0;
 };

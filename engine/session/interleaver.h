@@ -155,8 +155,8 @@ class Interleaver {
       touched_.touch(word, writes, open_, piece, turn.needs.back());
     synced_.clear();
     for (std::uint32_t i = 0; i < info.operations; ++i) {
-      if (addresses[i] == SS_NO_ADDRESS) continue;
       const stream::Operation& operation = code_.operations[info.first_operation + i];
+      if (addresses[i] == SS_NO_ADDRESS || operation.is_prefetch()) continue;
       const std::uint64_t last = addresses[i] + (operation.size ? operation.size - 1 : 0);
       for (std::uint64_t word = addresses[i] >> 3; word <= last >> 3; ++word)
         touched_.touch(word, operation.kind != SS_OP_KIND_LOAD, open_, piece, turn.needs.back());

@@ -147,7 +147,7 @@ class Counter {
     for (; operation < info.operations; ++operation) {
       const std::uint32_t number = info.first_operation + operation;
       if (code_.operations[number].instruction >= until) break;
-      if (addresses[operation] != SS_NO_ADDRESS)
+      if (addresses[operation] != SS_NO_ADDRESS && !code_.operations[number].is_prefetch())
         distances_[same_[number]].add(addresses[operation], entry);
     }
     return operation;

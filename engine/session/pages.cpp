@@ -88,7 +88,7 @@ void PageTracker::on_block(std::uint32_t, const stream::Exit& info,
   const stream::Operation* const operations = code_.operations.data() + info.first_operation;
   for (std::uint32_t i = 0; i < info.operations; ++i) {
     const std::uint64_t address = addresses[i];
-    if (address == SS_NO_ADDRESS) continue;
+    if (address == SS_NO_ADDRESS || operations[i].is_prefetch()) continue;
     ++accesses_;
     const bool writes = operations[i].kind != SS_OP_KIND_LOAD;
     const std::uint64_t first = address >> bits_;

@@ -138,7 +138,8 @@ void Simulation::data_sampled(const stream::Exit& info, const std::uint64_t* add
     probe_.first_operation = number;
     probe_.latency = pmu.hit_latency;
     if (pmu.tags)
-      probe_.listening = step.kind != machine::AccessKind::store && happens &&
+      probe_.listening = step.kind != machine::AccessKind::store &&
+                         step.kind != machine::AccessKind::prefetch && happens &&
                          pmu.tags->issue(clock + code_.operations[number].instruction);
     before_access(number);
     machine_->data_run(&step, addresses + i, 1, watch);

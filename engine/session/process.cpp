@@ -19,8 +19,13 @@ struct Process::Sink {
     if (process.tracker_) process.tracker_->on_block(exit, info, addresses);
     if (process.writer_ && !process.counted_) process.writer_->on_block(exit, info, addresses);
   }
+  void on_values(const stream::Exit& info, const std::uint64_t* addresses,
+                 const std::uint64_t* values) {
+    if (process.values_) process.values_->on_values(info, addresses, values);
+  }
   std::size_t on_blocks(std::span<const std::uint64_t> words) {
-    if (!process.simulation_ || process.tracker_ || (process.writer_ && !process.counted_))
+    if (process.valued_ || !process.simulation_ || process.tracker_ ||
+        (process.writer_ && !process.counted_))
       return 0;
     return process.simulation_->on_blocks(words, process.target_.taken());
   }
@@ -99,9 +104,19 @@ void Process::open_stream(const std::string& path, bool blocks) {
   writer_ = std::make_unique<stream::TraceWriter>(std::move(*output), target_.code);
 }
 
+void Process::open_values(const std::string& path) {
+  valued_ = true;
+  auto output = stream::create_file(path);
+  if (!output) return fail(output.error());
+  values_ = std::make_unique<stream::ValueWriter>(std::move(*output), target_.code);
+}
+
 void Process::stop_stream(const std::string& why) {
   if (!writer_) return;
   if (Status closed = writer_->close(); !closed) fail(closed.error());
+  if (values_)
+    if (Status closed = values_->close(); !closed) fail(closed.error());
+  values_.reset();
   fail(Error{why, "", ""});
   cut_bytes_ = writer_->bytes();
   writer_.reset();
@@ -114,6 +129,8 @@ void Process::parse(std::span<const std::uint64_t> words, const Forked& forked) 
     damaged_ = true;
     fail(parsed.error());
   }
+  if (values_)
+    if (Status written = values_->take_error(); !written) fail(written.error());
   if (!writer_) return;
   if (Status written = writer_->take_error(); !written) fail(written.error());
 }
@@ -189,6 +206,8 @@ void Process::flush() {
     if (Status counted = writer_->counts(target_.exits_taken()); !counted) fail(counted.error());
   }
   if (Status flushed = writer_->flush(); !flushed) fail(flushed.error());
+  if (values_)
+    if (Status flushed = values_->flush(); !flushed) fail(flushed.error());
 }
 
 // What lay on the desk of a writer that was killed.
@@ -215,6 +234,8 @@ void Process::close(const Inherit& inherit, const Forked& forked) {
   flush();
   if (writer_)
     if (Status closed = writer_->close(); !closed) fail(closed.error());
+  if (values_)
+    if (Status closed = values_->close(); !closed) fail(closed.error());
   ring_.reset();
 }
 

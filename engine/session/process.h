@@ -14,6 +14,7 @@
 #include "session/placing.h"
 #include "session/ring.h"
 #include "session/simulation.h"
+#include "stream/values.h"
 #include "stream/writer.h"
 #include "target/target.h"
 
@@ -40,6 +41,8 @@ class Process {
   // Creates the stream file; a disk that refuses costs the stream, not the recording. Without
   // `blocks` it keeps how often each exit was taken instead of every execution.
   void open_stream(const std::string& path, bool blocks);
+  // ... and a file for what the accesses read and wrote, when capture tells.
+  void open_values(const std::string& path);
   // Runs a machine beside the program; a description that make_machine refuses is an error here.
   void simulate(const machine::MachineConfig& config, const SimulationOptions& options);
 
@@ -64,6 +67,7 @@ class Process {
   std::optional<std::uint64_t> waits_for() const;
   std::uint64_t executed() const { return ring_ ? ring_->executed() : 0; }
   std::uint64_t stream_bytes() const { return writer_ ? writer_->bytes() : cut_bytes_; }
+  std::uint64_t value_bytes() const { return values_ ? values_->bytes() : 0; }
 
   const std::string& name() const { return name_; }  // PID.IMAGE
   const std::string& folder() const { return folder_; }
@@ -89,6 +93,7 @@ class Process {
   std::unique_ptr<Ring> ring_;
   target::Target target_;
   std::unique_ptr<stream::TraceWriter> writer_;
+  std::unique_ptr<stream::ValueWriter> values_;
   std::unique_ptr<Simulation> simulation_;
   std::unique_ptr<PageTracker> tracker_;
   symbols::SymbolCache& symbols_;
@@ -100,6 +105,7 @@ class Process {
   bool damaged_ = false;
   bool complete_ = false;
   bool counted_ = false;
+  bool valued_ = false;  // its block executions come with values
 };
 
 }  // namespace stallscope::session

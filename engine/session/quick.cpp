@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <bit>
+#include <iterator>
+#include <span>
 #include <utility>
 
 #include "sieve/sift.h"
@@ -94,8 +96,12 @@ void Quick::learn_exits() {
   spans_.resize(spans_.size() - std::min(spans_.size(), kSpansMore));
   for (std::size_t i = spans_.size(); i < code_.operations.size(); ++i) {
     const stream::Operation& operation = code_.operations[i];
-    spans_.push_back(ss_span(operation.size, operation.guarded));
-    sizes_.push_back(operation.size);
+    const std::uint32_t size = operation.is_prefetch() ? SS_PREFETCH : operation.size;
+    spans_.push_back(ss_span(size, operation.guarded));
+    sizes_.push_back(size);
+    if (!operation.is_prefetch()) continue;
+    prefetches_ = true;
+    new_prefetches_.push_back(static_cast<std::uint32_t>(i));
   }
   spans_.resize(spans_.size() + kSpansMore);
   sieve_.exits = exits_.data();
@@ -255,19 +261,28 @@ void Quick::pass(bool at_once) {
   given.deferred.swap(turn.deferred);
   given.victims.swap(turn.victims);
   given.operations = code_.operations.size();
+  given.prefetches.swap(new_prefetches_);
   relay_.pass_on();
 }
 
 void Quick::foresee_samples(Turn& turn) {
-  const ss_list& missed = batch_.lines;
+  std::span<const std::uint32_t> missed(batch_.lines.entries, batch_.lines.count);
+  if (prefetches_) {
+    const auto counts = [&](std::uint32_t entry) {
+      return sizes_[gathered_.operations[machine::index_of(entry)]] != SS_PREFETCH;
+    };
+    events_.clear();
+    std::ranges::copy_if(missed, std::back_inserter(events_), counts);
+    missed = events_;
+  }
   std::uint64_t done = 0;
-  while (foreseen_.left() <= missed.count - done) {
+  while (foreseen_.left() <= missed.size() - done) {
     done += foreseen_.left();
     foreseen_.skip(foreseen_.left());
     foreseen_.take({});
-    turn.victims.push_back(batch_.victims[machine::index_of(missed.entries[done - 1])]);
+    turn.victims.push_back(batch_.victims[machine::index_of(missed[done - 1])]);
   }
-  foreseen_.skip(missed.count - done);
+  foreseen_.skip(missed.size() - done);
 }
 
 void Quick::run() {
@@ -278,6 +293,11 @@ void Quick::run() {
 void Quick::take(Turn& turn) {
   const machine::Outcomes& outcomes = passes_.go_on(turn.missed);
   outcomes_.grow(turn.operations);
+  for (const std::uint32_t operation : turn.prefetches) {
+    if (is_prefetch_.size() <= operation) is_prefetch_.resize(operation + 1);
+    is_prefetch_[operation] = true;
+  }
+  turn.prefetches.clear();
   std::uint32_t done = 0;
   turn.sampled = 0;
   for (const Deferred& deferred : turn.deferred) {
@@ -299,6 +319,10 @@ void Quick::visit(Turn& turn, const machine::Outcomes& outcomes, std::uint32_t f
     const machine::Outcome outcome = outcomes.of(index);
     if (operation == machine::Missed::kFetch) [[unlikely]]
       continue;
+    if (operation < is_prefetch_.size() && is_prefetch_[operation]) [[unlikely]] {
+      ++prefetched_[outcome];
+      continue;
+    }
     outcomes_.count(missed.addresses[index], operation, outcome);
     if (meanings_[outcome].event && sampler_.count()) [[unlikely]]
       sample(turn, index, outcome);
@@ -335,6 +359,26 @@ void Quick::sample(Turn& turn, std::uint32_t index, machine::Outcome outcome) {
                  .latency = meaning.latency + meaning.translation,
                  .address = missed.addresses[index],
                  .served = meaning.served});
+}
+
+std::vector<Quick::Uncounted> Quick::uncounted() const {
+  const machine::MachineConfig& config = passes_.config();
+  std::vector<Uncounted> levels(config.caches.size() + config.tlbs.size());
+  // From the core outwards: behind the first, a level is asked by what the one inside missed.
+  const auto add = [&](const auto& path, std::size_t first) {
+    const Uncounted* inside = nullptr;
+    for (std::size_t i = 0; i < path.size(); ++i) {
+      if (!machine::on_data_path(path[i].holds)) continue;
+      Uncounted& level = levels[first + i];
+      for (unsigned outcome = 0; outcome < machine::kOutcomes; ++outcome)
+        if (meanings_[outcome].missed >> (first + i) & 1) level.misses += prefetched_[outcome];
+      if (inside) level.accesses = inside->misses;
+      inside = &level;
+    }
+  };
+  add(config.caches, 0);
+  add(config.tlbs, config.caches.size());
+  return levels;
 }
 
 void Quick::add_to(probes::Misses& misses) const {

@@ -71,6 +71,12 @@ class Quick {
   std::uint64_t instructions() const { return sieve_.instructions; }
   std::uint64_t accesses() const { return accesses_ + gathered_.data; }
   std::uint64_t absent() const { return absent_; }
+  // After run(): what the machine's counters have of prefetches, by level; TLBs are numbered behind
+  // the caches. Of first levels without accesses, which the machine does not count here.
+  struct Uncounted {
+    std::uint64_t accesses = 0, misses = 0;
+  };
+  std::vector<Uncounted> uncounted() const;
   // After run(): brings the machine's counters up to date; adds what was counted.
   void count();
   void add_to(probes::Misses& misses) const;
@@ -80,9 +86,10 @@ class Quick {
   struct Turn {
     machine::Missed missed;
     std::vector<Deferred> deferred;
-    std::vector<std::uint64_t> victims;  // tags; of the misses that will be sampled
-    std::size_t sampled = 0;             // of these
-    std::size_t operations = 0;          // that are known
+    std::vector<std::uint64_t> victims;     // tags; of the misses that will be sampled
+    std::size_t sampled = 0;                // of these
+    std::size_t operations = 0;             // that are known
+    std::vector<std::uint32_t> prefetches;  // of these, those that became known since the last turn
   };
   // What an outcome means.
   struct Meaning {
@@ -119,14 +126,20 @@ class Quick {
   machine::Passes passes_;
   probes::Outcomes outcomes_;
   std::array<Meaning, machine::kOutcomes> meanings_;
-  std::vector<ss_sieve_exit> exits_;  // by exit
-  std::vector<std::uint8_t> spans_;   // by operation, and a few more
-  std::vector<std::uint32_t> sizes_;  // by operation
+  std::vector<ss_sieve_exit> exits_;           // by exit
+  std::vector<std::uint8_t> spans_;            // by operation, and a few more
+  std::vector<std::uint32_t> sizes_;           // by operation; 0 of a prefetch
+  std::vector<std::uint32_t> new_prefetches_;  // operations that the second thread does not know of
+  bool prefetches_ = false;                    // some operation is one
+  std::vector<std::uint32_t> events_;          // of foresee_samples(), kept for its storage
+  // Of the second thread.
+  std::vector<bool> is_prefetch_;  // by operation, as far as there are any
+  std::array<std::uint64_t, machine::kOutcomes> prefetched_{};
   machine::Gate data_, fetch_;
   ss_sieve sieve_{};
   bool stale_ = false;          // the gates have not seen what went through last
   std::uint64_t accesses_ = 0;  // that went through
-  std::uint64_t absent_ = 0;    // of these
+  std::uint64_t absent_ = 0;    // of these: that did not happen, and prefetches
   std::uint64_t fetches_ = 0;   // that went through and the machine has not been told of
   std::unique_ptr<machine::Batch> batch_memory_ = std::make_unique<machine::Batch>();
   machine::Batch& batch_ = *batch_memory_;  // that is being gathered

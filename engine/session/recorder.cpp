@@ -109,6 +109,7 @@ bool Recorder::try_open(const std::string& file) {
   mkdir((options_.output_folder + "/children").c_str(), 0700);
   mkdir(folder.c_str(), 0700);
   process->open_stream(folder + "/stream.ss", options_.trace);
+  if (options_.values) process->open_values(folder + "/values.ss");
   if (options_.machine) process->simulate(*options_.machine, options_.simulation);
   if (options_.pages) process->track(*options_.pages);
   running_.push_back(std::move(process));
@@ -181,7 +182,7 @@ void Recorder::queue_batches(Process& process, bool all) {
 void Recorder::finish(std::unique_ptr<Process> process) {
   process->close(inherit(), remember());
   finished_instructions_ += process->target().measured();
-  finished_bytes_ += process->stream_bytes();
+  finished_bytes_ += process->stream_bytes() + process->value_bytes();
   ++finished_count_;
   std::lock_guard lock(mutex_);
   finished_.push_back(std::move(process));
@@ -194,7 +195,7 @@ void Recorder::tick() {
   for (const auto& process : running_) {
     if (flush) this->flush(*process);
     progress.instructions += process->executed();
-    progress.bytes += process->stream_bytes();
+    progress.bytes += process->stream_bytes() + process->value_bytes();
   }
   if (options_.max_bytes && progress.bytes > options_.max_bytes)
     for (const auto& process : running_)

@@ -24,9 +24,9 @@ class Touches {
 
   void on_block(std::uint32_t, const stream::Exit& info, const std::uint64_t* addresses) {
     for (std::uint32_t i = 0; i < info.operations; ++i) {
-      if (addresses[i] == SS_NO_ADDRESS) continue;
-      ++out.accesses;
       const stream::Operation& operation = code_.operations[info.first_operation + i];
+      if (addresses[i] == SS_NO_ADDRESS || operation.is_prefetch()) continue;
+      ++out.accesses;
       const std::uint32_t size = operation.size;
       const std::uint64_t last = (addresses[i] + (size ? size - 1 : 0)) >> shift_;
       for (std::uint64_t granule = addresses[i] >> shift_; granule <= last; ++granule)

@@ -96,6 +96,7 @@ Shard::Shard(const machine::MachineConfig& machine, const stream::CodeTable& cod
     add(caches_, sets_of(cache), cache, cache.line, cache.policy, data_, fetch_);
   for (const machine::TlbConfig& tlb : config_.tlbs)
     add(tlbs_, tlb.entries / tlb.ways, tlb, tlb.page, "lru", data_tlbs_, fetch_tlbs_);
+  recent_.assign(tlbs_.size(), ~std::uint64_t{0});
 }
 
 // Whether the level has every line of the range that is in this shard. Those that it lacks come in.
@@ -129,9 +130,9 @@ std::uint32_t Shard::walk(const Path& path, std::uint64_t first, std::uint64_t l
 std::uint32_t Shard::count(const Path& path, std::uint32_t missed) {
   std::uint32_t levels = 0;
   for (std::uint32_t depth = 0; depth < path.size(); ++depth) {
-    if (depth > 0) ++levels_[path[depth]->index].accesses;
+    if (depth > 0) levels_[path[depth]->index].accesses += counting_;
     if (!(missed >> depth & 1)) break;
-    ++levels_[path[depth]->index].misses;
+    levels_[path[depth]->index].misses += counting_;
     levels |= 1u << path[depth]->index;
   }
   return levels;
@@ -144,7 +145,7 @@ std::uint32_t Shard::latency_of(const Path& path, std::uint32_t missed) const {
 
 void Shard::attribute(std::uint64_t address, std::uint32_t operation, std::uint32_t levels,
                       std::uint32_t latency, std::uint32_t translation) {
-  misses_.add(buckets_.find(address), operation, levels, latency, translation);
+  if (counting_) misses_.add(buckets_.find(address), operation, levels, latency, translation);
 }
 
 void Shard::throw_out(std::uint64_t address, std::uint32_t operation) {
@@ -182,23 +183,29 @@ void Shard::data(std::uint64_t first, std::uint64_t last, std::uint32_t operatio
 
 void Shard::translate(const Path& path, std::uint64_t first, std::uint64_t last,
                       std::uint32_t operation, bool is_data) {
+  if (path.empty()) return;
+  // What a TLB looked up last is there and the newest of its set: doing it again changes nothing.
+  const Level& nearest = *path.front();
+  const std::uint64_t recent = recent_[nearest.index];
+  if (first >> nearest.bits == recent && last >> nearest.bits == recent) return;
   const auto caches = static_cast<std::uint32_t>(caches_.size());
   std::uint32_t missed = 0, latency = config_.page_walk_latency;
   for (std::uint32_t depth = 0; depth < path.size(); ++depth) {
     Level& tlb = *path[depth];
     ShardLevel& counts = levels_[caches + tlb.index];
-    if (depth > 0) ++counts.accesses;
+    if (depth > 0) counts.accesses += counting_;
     bool hit = true;
     for (std::uint64_t page = first >> tlb.bits; page <= last >> tlb.bits; ++page) {
       const machine::Touched touched = tlb.touch(tlb.set_of(page), machine::key_of(page), 0);
       hit &= touched.hit;
       counts.evictions += !touched.hit && touched.tag != machine::kEmpty;
     }
+    recent_[tlb.index] = last >> tlb.bits;
     if (hit) {
       latency = depth == 0 ? 0 : tlb.latency;
       break;
     }
-    ++counts.misses;
+    counts.misses += counting_;
     missed |= 1u << (caches + tlb.index);
   }
   if (is_data && missed) attribute(first, operation, missed, 0, latency);
@@ -218,11 +225,12 @@ void Shard::on_block(std::uint32_t exit, const stream::Exit& info, const std::ui
   }
   for (std::uint32_t i = 0; i < info.operations; ++i) {
     const std::uint32_t operation = info.first_operation + i;
-    if (addresses[i] == machine::kNoAddress)
-      ++absent_;
-    else
+    counting_ = addresses[i] != machine::kNoAddress && !code_.operations[operation].is_prefetch();
+    absent_ += !counting_;
+    if (addresses[i] != machine::kNoAddress)
       data(addresses[i], machine::last_byte(addresses[i], code_.operations[operation].size),
            operation);
+    counting_ = true;
   }
 }
 

@@ -110,10 +110,12 @@ class Shard {
   std::uint32_t block_bits_;  // of an address below what decides its shard
   std::vector<std::unique_ptr<machine::Level>> caches_, tlbs_;
   Path data_, fetch_, data_tlbs_, fetch_tlbs_;
+  std::vector<std::uint64_t> recent_;  // by TLB: the page that it looked up last
   std::vector<ShardLevel> levels_;
   std::vector<Victim> victims_;
   std::vector<std::uint8_t> missed_;
   std::size_t crossing_ = 0;
+  bool counting_ = true;  // not so while a prefetch is taken
   CodeLines code_lines_;
   probes::Buckets buckets_;
   probes::Misses misses_;

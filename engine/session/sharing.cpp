@@ -73,9 +73,9 @@ class Sharing {
 
   void on_block(std::uint32_t, const stream::Exit& info, const std::uint64_t* addresses) {
     for (std::uint32_t i = 0; i < info.operations; ++i) {
-      if (addresses[i] == SS_NO_ADDRESS) continue;
       const std::uint32_t number = info.first_operation + i;
       const stream::Operation& operation = code_.operations[number];
+      if (addresses[i] == SS_NO_ADDRESS || operation.is_prefetch()) continue;
       ++accesses_;
       const std::uint64_t address = kSpecial ? moves_(addresses[i]) + shift_ : addresses[i];
       const bool writes = operation.kind != SS_OP_KIND_LOAD;

@@ -28,14 +28,19 @@ std::vector<std::uint32_t> line_sizes_of(const machine::MachineConfig& config) {
   return sizes;
 }
 
+std::size_t levels_of(const machine::MachineConfig& config) {
+  return config.caches.size() + config.tlbs.size();
+}
+
 const char* holds_name(machine::Holds holds) {
   return holds == machine::Holds::data   ? "data"
          : holds == machine::Holds::both ? "both"
                                          : "instructions";
 }
 
-constexpr machine::AccessKind kKindOf[] = {machine::AccessKind::load, machine::AccessKind::store,
-                                           machine::AccessKind::modify};
+constexpr machine::AccessKind kKindOf[] = {
+    machine::AccessKind::load, machine::AccessKind::store, machine::AccessKind::modify,
+    machine::AccessKind::load /* none */, machine::AccessKind::prefetch};
 
 // The event's level must be there, and be on the way of what is asked for.
 Status check_event(const machine::MachineConfig& config, const SimulationOptions& options) {
@@ -64,7 +69,19 @@ void Simulation::Probe::on_translation_miss(const machine::TranslationMiss& miss
   if (miss.counted) missed |= 1u << (caches + miss.tlb);
 }
 
+// Nobody waits for it; but what it threw out, it threw out.
+void Simulation::Probe::on_prefetched(const machine::Served& served) {
+  if (evictions && !victims.empty()) {
+    const probes::BucketId bucket = misses.bucket_of(served.address);
+    for (const Victim& victim : victims)
+      misses.evict(victim.level, bucket_of(victim), bucket, operation);
+  }
+  victims.clear();
+  missed = 0;
+}
+
 void Simulation::Probe::on_access_done(const machine::Served& served) {
+  if (served.kind == machine::AccessKind::prefetch) return on_prefetched(served);
   const std::uint32_t of_caches = missed & ((1u << caches) - 1);
   latency = served.latency;
   waited += of_caches ? served.latency : served.translation;
@@ -226,7 +243,8 @@ void Simulation::before_access(std::uint32_t operation) {
 void Simulation::after_access(std::uint32_t operation, std::uint64_t address) {
   if (address == machine::kNoAddress) return;
   const machine::Step step = steps_[operation];
-  if (classify_) classify_->data(address, step.size_less_one + 1, step.kind, operation);
+  if (classify_ && step.kind != machine::AccessKind::prefetch)
+    classify_->data(address, step.size_less_one + 1, step.kind, operation);
   if (!frames_ || stack_steps_[operation] == probes::Frames::Step::none) return;
   if (stack_steps_[operation] == probes::Frames::Step::call)
     frames_->call(address);
@@ -318,6 +336,8 @@ probes::Regions::Done Simulation::done() const {
   std::uint64_t accesses = this->accesses();
   probes::Regions::Done all{instructions, accesses, {}};
   if (quick_) accesses -= quick_->absent();
+  const std::vector<Quick::Uncounted> uncounted =
+      quick_ ? quick_->uncounted() : std::vector<Quick::Uncounted>(levels_of(config_));
   for (const std::uint64_t absent : probe_.absent) accesses -= absent;
   // The first level of each path: data accesses are counted here and not by the machine, and every
   // instruction is an access, though only those to another line than the last were simulated.
@@ -330,16 +350,19 @@ probes::Regions::Done Simulation::done() const {
     const std::uint64_t more = !accessed && machine::on_data_path(holds) ? accesses : 0;
     fetched |= machine::on_fetch_path(holds);
     accessed |= machine::on_data_path(holds);
-    all.levels.push_back({counters.accessed() + more, counters.missed(), counters.evictions});
+    all.levels.push_back({counters.accessed() + more - uncounted[i].accesses,
+                          counters.missed() - uncounted[i].misses, counters.evictions});
   }
   bool translated = false;
   for (std::uint32_t i = 0; i < config_.tlbs.size(); ++i) {
     const bool of_data = machine::on_data_path(config_.tlbs[i].holds);
+    const std::size_t level = config_.caches.size() + i;
     const machine::Counters counters =
-        counted(machine_->tlb_counters(i), static_cast<std::uint32_t>(config_.caches.size()) + i);
+        counted(machine_->tlb_counters(i), static_cast<std::uint32_t>(level));
     const std::uint64_t more = !translated && of_data ? accesses : 0;
     translated |= of_data;
-    all.levels.push_back({counters.accessed() + more, counters.missed(), counters.evictions});
+    all.levels.push_back({counters.accessed() + more - uncounted[level].accesses,
+                          counters.missed() - uncounted[level].misses, counters.evictions});
   }
   return all;
 }

@@ -142,7 +142,7 @@ class Simulation {
     std::vector<Victim> victims;
     probes::Offsets* offsets = nullptr;
 
-    std::uint64_t absent[machine::kKinds]{};  // guarded operations that did not happen
+    std::uint64_t absent[machine::kKinds]{};  // that did not happen, and prefetches
     bool listening = true;                    // an event of this access counts
     bool interrupted = false;                 // a sample was taken
     std::uint32_t latency = 0;                // of the last access that missed something
@@ -153,6 +153,7 @@ class Simulation {
     void on_miss(const machine::Miss& miss);
     void on_translation_miss(const machine::TranslationMiss& miss);
     void on_access_done(const machine::Served& served);
+    void on_prefetched(const machine::Served& served);
     void sample(const machine::Served& served, probes::BucketId bucket);
     probes::BucketId bucket_of(const Victim& victim);
   };

@@ -68,11 +68,26 @@ class System {
   // True when the thread stopped.
   bool special(std::uint32_t core, std::uint64_t word);
   void access(std::uint32_t core, std::uint64_t word);
+  // What the access at hand read or wrote; 0 where that is not known.
+  std::uint64_t value(std::uint32_t core) const {
+    const SystemThreads::Thread& thread = threads_.threads[threads_.cores[core].running];
+    const std::vector<std::uint64_t>& values = thread.stream->values;
+    return thread.next <= values.size() ? values[thread.next - 1] : 0;
+  }
+  void tell_access(Event event, std::uint32_t core, std::uint64_t line) {
+    if (monitors_.listens(event)) [[unlikely]]
+      tell_address(event, core, line << machine_.line_bits(), value(core), 1);
+  }
   void leave_cache(std::uint32_t core, ThreadEvent kind, std::uint64_t line, const Fill& fill);
   void prefetch(std::uint32_t core, std::uint64_t line);
   std::uint64_t transfer(std::uint64_t from, const Fill& fill, std::uint32_t bus);
   void tell(Event event, std::uint32_t core, std::uint64_t line, std::uint64_t data,
-            std::uint64_t count = 1);
+            std::uint64_t count = 1) {
+    if (count != 0 && monitors_.listens(event)) [[unlikely]]
+      tell_address(event, core, line << machine_.line_bits(), data, count);
+  }
+  void tell_address(Event event, std::uint32_t core, std::uint64_t address, std::uint64_t data,
+                    std::uint64_t count);
   void tell_traffic(std::uint32_t core, std::uint64_t line, const Fill& fill, std::uint32_t bus);
   void tell_time(std::uint32_t core);
   void change_protocol();
@@ -101,6 +116,8 @@ class System {
 void System::start_monitors() {
   monitors_.set_feature(Feature::coherence, updates(machine_.protocol()));
   monitors_.set_feature(Feature::prefetch, options_.prefetch);
+  monitors_.set_feature(Feature::replacement, options_.bimodal);
+  machine_.insert_at_the_end(options_.bimodal);
   monitors_.on_act([this](const monitor::Act& act) { this->act(act); });
   watched_ = monitors_.size() > 0;
   monitors_.advance(kBootCycles);
@@ -113,6 +130,8 @@ void System::act(const monitor::Act& act) {
   const auto core = static_cast<std::size_t>(act.a);
   if (act.feature == Feature::coherence) {
     changing_ = true;
+  } else if (act.feature == Feature::replacement) {
+    machine_.insert_at_the_end(act.a != 0);
   } else if (act.feature == Feature::verdict && core < threads_.verdicts.size()) {
     threads_.verdicts[core] = act.b != 0;
   } else if (act.feature == Feature::interrupt && core < threads_.cores.size()) {
@@ -136,11 +155,9 @@ void System::change_protocol() {
   if (options_.check && !machine_.check()) ++out_.illegal;
 }
 
-void System::tell(Event event, std::uint32_t core, std::uint64_t line, std::uint64_t data,
-                  std::uint64_t count) {
-  if (count == 0 || !monitors_.listens(event)) return;
+void System::tell_address(Event event, std::uint32_t core, std::uint64_t address,
+                          std::uint64_t data, std::uint64_t count) {
   std::uint64_t& clock = threads_.cores[core].clock;
-  const std::uint64_t address = line << machine_.line_bits();
   const std::uint64_t resumed = monitors_.notify({event, core, address, data}, clock, count);
   clock = std::max(clock, resumed);
 }
@@ -227,8 +244,8 @@ void System::access(std::uint32_t core, std::uint64_t word) {
   if (fill.source != Source::inner && fill.source != Source::cache) [[unlikely]]
     leave_cache(core, kind, line, fill);
   if (!watched_) return;
-  if (kind != ThreadEvent::store) tell(Event::load, core, line, 0);
-  if (kind != ThreadEvent::load) tell(Event::store, core, line, 0);
+  if (kind != ThreadEvent::store) tell_access(Event::load, core, line);
+  if (kind != ThreadEvent::load) tell_access(Event::store, core, line);
 }
 
 bool System::special(std::uint32_t core, std::uint64_t word) {
@@ -242,6 +259,12 @@ bool System::special(std::uint32_t core, std::uint64_t word) {
       return false;
     case Special::barrier:
       return threads_.at_barrier(core, number);
+    case Special::when: {
+      const ThreadStream::When& when = thread.stream->whens[number];
+      const Event event = when.watched ? Event::watched : Event::software;
+      if (watched_) tell_address(event, core, when.name, when.value, 1);
+      return false;
+    }
     default:
       return threads_.at_wait(core, thread.stream->waits[number]);
   }

@@ -35,6 +35,7 @@ struct SystemOptions {
   std::uint32_t load_up = 2;      // slices of a thread before its verdict counts
   std::uint32_t interrupt = 500;  // cycles of one that a monitor sends
   bool prefetch = false;  // the next line behind a load that missed; a monitor may switch it
+  bool bimodal = false;   // insertion into the shared cache at the end; a monitor may switch it
   bool check = false;     // all states after every change of the protocol
   std::vector<std::uint32_t> protocols;  // what to begin each sequential program with: an oracle
 };

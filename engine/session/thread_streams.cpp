@@ -5,8 +5,10 @@
 #include <map>
 #include <optional>
 
+#include "session/known_bytes.h"
 #include "stream/reader.h"
 #include "stream/record.h"
+#include "stream/values.h"
 
 namespace stallscope::session {
 namespace {
@@ -22,24 +24,36 @@ struct Wake {
 class Loader {
  public:
   Loader(std::uint32_t program, std::uint32_t line_bits, std::uint64_t most,
-         const stream::CodeTable& code, ThreadStreams& into)
+         const stream::CodeTable& code, const WatchedMemory& watched, stream::ValueReader* values,
+         ThreadStreams& into)
       : program_(program),
         line_bits_(line_bits),
         most_(most),
         code_(code),
+        watched_(watched),
+        values_(values),
+        looking_(!watched.ranges.empty()),
         into_(into),
         first_(into.threads.size()) {
+    for (const auto& range : watched.ranges) ranges_.add(range);
     run(1);
   }
 
   void on_block(std::uint32_t, const stream::Exit& info, const std::uint64_t* addresses) {
+    const std::uint64_t* values = values_ ? values_->read(code_, info, addresses) : nullptr;
     std::uint32_t done = 0;  // instructions of the block
     for (std::uint32_t i = 0; i < info.operations; ++i) {
       const stream::Operation& operation = code_.operations[info.first_operation + i];
-      if (addresses[i] == SS_NO_ADDRESS) continue;
+      if (addresses[i] == SS_NO_ADDRESS || operation.is_prefetch()) continue;
       now_->gap += operation.instruction + 1u > done ? operation.instruction + 1u - done : 0;
       done = std::max<std::uint32_t>(done, operation.instruction + 1u);
       access(static_cast<ThreadEvent>(operation.kind), addresses[i], operation.size);
+      if (values && watched_.all_values) {
+        ThreadStream& stream = into_.threads[now_->at];
+        stream.values.resize(stream.events.size(), values[i]);
+      }
+      if (looking_ && ranges_.may_touch(addresses[i], operation.size)) [[unlikely]]
+        look(operation, addresses[i], values ? &values[i] : nullptr);
     }
     now_->gap += info.instructions > done ? info.instructions - done : 0;
     into_.instructions += info.instructions;
@@ -71,7 +85,7 @@ class Loader {
   }
   void run(std::uint32_t number) {
     const auto [at, fresh] = threads_.try_emplace(number, Thread{into_.threads.size()});
-    if (fresh) into_.threads.push_back({program_, number, {}, {}});
+    if (fresh) into_.threads.push_back({program_, number, {}, {}, {}, {}});
     now_ = &at->second;
   }
   // What was computed since the last event, when it does not fit into the next.
@@ -90,6 +104,22 @@ class Loader {
       ++into_.accesses;
     }
   }
+  void tell(const ThreadStream::When& when) {
+    flush(*now_);
+    std::vector<ThreadStream::When>& whens = into_.threads[now_->at].whens;
+    events(*now_).push_back(Packed::of(Special::when, whens.size()));
+    whens.push_back(when);
+  }
+  void look(const stream::Operation& operation, std::uint64_t address, const std::uint64_t* value) {
+    const bool writes = operation.kind != SS_OP_KIND_LOAD;
+    const bool reads = operation.kind != SS_OP_KIND_STORE;
+    if (value) known_.see(address, operation.size, *value, writes);
+    const unsigned kind = (reads ? 1u : 0u) | (writes ? 2u : 0u);
+    ranges_.touched(address, operation.size, [&](const probes::RangeSet::Range& range) {
+      if (!(watched_.kind & kind)) return;
+      tell({watched_.names[range.watch], known_.number(range.start, range.end).value_or(0), true});
+    });
+  }
   void wait_for(Thread& thread, const Wake& wake) {
     if (wake.thread == thread.at) return;
     flush(thread);
@@ -102,6 +132,11 @@ class Loader {
   std::uint32_t program_, line_bits_;
   std::uint64_t most_;
   const stream::CodeTable& code_;
+  const WatchedMemory& watched_;
+  stream::ValueReader* values_;
+  bool looking_;
+  probes::RangeSet ranges_;
+  KnownBytes known_;
   ThreadStreams& into_;
   std::size_t first_;
   std::map<std::uint32_t, Thread> threads_;  // by number
@@ -130,6 +165,9 @@ Status Loader::on_record(unsigned tag, const std::uint64_t* words, std::uint32_t
     }
   } else if (tag == SS_SYNC) {
     synchronise(*reinterpret_cast<const ss_sync*>(words));
+  } else if (tag == SS_WHEN) {
+    const auto when = stream::view<ss_when>(words, count);
+    if (when) tell({when_name(when->tail), when->fields->value});
   } else if (tag == SS_MARK) {
     const auto mark = stream::view<ss_mark>(words, count);
     if (!mark || mark->tail != kBarrier) return Done{};
@@ -161,12 +199,29 @@ void Loader::synchronise(const ss_sync& record) {
 
 }  // namespace
 
+std::uint64_t when_name(std::string_view name) {
+  std::uint64_t hash = 0xcbf29ce484222325;
+  for (const char letter : name) hash = (hash ^ static_cast<unsigned char>(letter)) * 0x100000001b3;
+  return hash;
+}
+
 Status load_threads(const std::string& path, std::uint32_t program, std::uint32_t line_bits,
-                    std::uint64_t most, ThreadStreams& into) {
+                    std::uint64_t most, const WatchedMemory& watched, ThreadStreams& into) {
+  for (const auto& range : watched.ranges)
+    if (range.watch >= watched.names.size()) return Error{"a range belongs to no watch", "", ""};
   auto reader = stream::TraceReader::open(path);
   if (!reader) return reader.error();
-  Loader loader(program, line_bits, most, reader->code(), into);
+  std::optional<stream::ValueReader> values;
+  if (!watched.values.empty()) {
+    auto opened = stream::ValueReader::open(watched.values);
+    if (!opened) return opened.error();
+    values.emplace(std::move(*opened));
+  }
+  Loader loader(program, line_bits, most, reader->code(), watched, values ? &*values : nullptr,
+                into);
   if (Status read = reader->for_each(loader); !read) return read.error();
+  if (values && !reader->truncated())
+    if (Status ended = values->end(); !ended) return ended.error();
   loader.finish();
   return Done{};
 }

@@ -7,9 +7,11 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/result.h"
+#include "probes/range_set.h"
 
 namespace stallscope::session {
 
@@ -18,6 +20,7 @@ enum class Special : std::uint8_t {
   compute,  // number: instructions
   barrier,  // number: of the process
   wait,     // number: index into ThreadStream::waits
+  when,     // number: index into ThreadStream::whens
 };
 
 // One event in a word: kind, instructions before it and its own, then a line or something special.
@@ -47,10 +50,17 @@ struct ThreadStream {
     std::uint32_t thread;
     std::size_t index;
   };
+  // A condition of the program holds, or watched memory was accessed.
+  struct When {
+    std::uint64_t name, value;  // name: as when_name() has it
+    bool watched = false;
+  };
   std::uint32_t program;  // which recording
   std::uint32_t number;   // within its process
   std::vector<std::uint64_t> events;
+  std::vector<std::uint64_t> values;  // by event: what an access read or wrote; empty: unknown
   std::vector<Wait> waits;
+  std::vector<When> whens;
 };
 
 struct ThreadStreams {
@@ -59,9 +69,21 @@ struct ThreadStreams {
   std::uint64_t instructions = 0, accesses = 0;
 };
 
+// A number for the name of a condition, which detectors match as an address: FNV-1a.
+std::uint64_t when_name(std::string_view name);
+
+// What monitors are told of memory.
+struct WatchedMemory {
+  std::vector<probes::RangeSet::Range> ranges;
+  std::vector<std::uint64_t> names;  // by watch: as when_name() has it
+  std::uint8_t kind = 3;             // 1 reads, 2 writes, 3 both
+  std::string values;                // the file beside the trace; empty: values count as 0
+  bool all_values = false;           // of every access, not only of watched ones
+};
+
 // Appends the threads of a recording. Lines of `line_bits` bits; those of different programs are
 // never the same. An error when there are more than `most` accesses.
 Status load_threads(const std::string& path, std::uint32_t program, std::uint32_t line_bits,
-                    std::uint64_t most, ThreadStreams& into);
+                    std::uint64_t most, const WatchedMemory& watched, ThreadStreams& into);
 
 }  // namespace stallscope::session

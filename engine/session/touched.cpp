@@ -30,9 +30,9 @@ class Touching {
 
   void on_block(std::uint32_t, const stream::Exit& info, const std::uint64_t* addresses) {
     for (std::uint32_t i = 0; i < info.operations; ++i) {
-      if (addresses[i] == SS_NO_ADDRESS) continue;
-      const std::uint32_t size = code_.operations[info.first_operation + i].size;
-      touch(addresses[i], std::max<std::uint32_t>(size, 1));
+      const stream::Operation& operation = code_.operations[info.first_operation + i];
+      if (addresses[i] == SS_NO_ADDRESS || operation.is_prefetch()) continue;
+      touch(addresses[i], std::max<std::uint32_t>(operation.size, 1));
     }
   }
   Status on_record(unsigned tag, const std::uint64_t* words, std::uint32_t count) {

@@ -3,12 +3,15 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <unordered_map>
 
 #include "base/flat_map.h"
+#include "session/known_bytes.h"
 #include "session/stack_steps.h"
 #include "stream/reader.h"
 #include "stream/record.h"
+#include "stream/values.h"
 
 namespace stallscope::session {
 namespace {
@@ -70,19 +73,23 @@ class CallPaths {
 };
 
 class Watch {
+  static constexpr std::uint64_t kMostSnapshot = 4096;  // bytes
+
  public:
-  Watch(const WatchOptions& options, const stream::CodeTable& code)
-      : options_(options), code_(code), paths_(code) {
+  // `values` may be nullptr.
+  Watch(const WatchOptions& options, const stream::CodeTable& code, stream::ValueReader* values)
+      : options_(options), code_(code), values_(values), paths_(code) {
     for (const RangeSet::Range& range : options.ranges) ranges_.add(range);
     out.most_ranges = ranges_.size();
   }
 
   void on_block(std::uint32_t, const stream::Exit& info, const std::uint64_t* addresses) {
     if (out.stopped) return;
+    const std::uint64_t* values = values_ ? values_->read(code_, info, addresses) : nullptr;
     const stream::Operation* operation = code_.operations.data() + info.first_operation;
     for (std::uint32_t i = 0; i < info.operations; ++i)
       if (ranges_.may_touch(addresses[i], operation[i].size)) [[unlikely]]
-        look(info, i, addresses[i]);
+        look(info, i, addresses[i], values);
     executed_ += info.instructions;
     out.accesses += info.operations;
     if (options_.paths) paths_.on_block(info, addresses);
@@ -120,13 +127,17 @@ class Watch {
     std::uint32_t site;
   };
 
-  void look(const stream::Exit& info, std::uint32_t index, std::uint64_t address) {
-    if (address == SS_NO_ADDRESS || out.stopped) return;
+  void look(const stream::Exit& info, std::uint32_t index, std::uint64_t address,
+            const std::uint64_t* values) {
     const stream::Operation& operation = code_.operations[info.first_operation + index];
+    if (address == SS_NO_ADDRESS || operation.is_prefetch() || out.stopped) return;
     const std::uint8_t kind = operation.kind == SS_OP_KIND_LOAD    ? 1
                               : operation.kind == SS_OP_KIND_STORE ? 2
                                                                    : 3;
+    bool seen = values == nullptr;
     ranges_.touched(address, operation.size, [&](const RangeSet::Range& range) {
+      if (!std::exchange(seen, true))
+        known_.see(address, operation.size, values[index], operation.kind != SS_OP_KIND_LOAD);
       if (!(options_.kinds[range.watch] & kind) || is_quiet(info, operation)) return;
       hit(range, info.first_operation + index, executed_ + operation.instruction, address);
     });
@@ -143,15 +154,31 @@ class Watch {
   void hit(const RangeSet::Range& range, std::uint32_t operation, std::uint64_t when,
            std::uint64_t address) {
     if (out.stopped) return;
+    std::optional<std::uint64_t> value;
+    if (values_) value = known_.number(range.start, range.end);
+    if (options_.condition.is != WatchCondition::Is::anything) {
+      out.unknown += !value;
+      if (!value || !options_.condition.holds(*value)) return;
+    }
     ++out.hits;
     const auto [count, fresh] = counts_.try_emplace(std::uint64_t{range.watch} << 32 | operation);
     if (fresh) count->first = when;
     count->last = when;
     ++count->hits;
-    if (out.hit.rows() < options_.log)
+    if (out.hit.rows() < options_.log) {
+      if (value || (values_ && options_.snapshots)) keep_value(range, value);
       out.hit.append({when, range.watch, thread_, operation, address, range.start,
                       options_.paths ? paths_.number(out.path) : kNone32});
+    }
     out.stopped = out.hits == options_.stop_after;
+  }
+
+  void keep_value(const RangeSet::Range& range, const std::optional<std::uint64_t>& value) {
+    std::string snapshot;
+    if (options_.snapshots)
+      snapshot = known_.text(range.start, std::min(range.end, range.start + kMostSnapshot));
+    out.value.append({out.hit.rows(), value.value_or(0),
+                      static_cast<std::uint8_t>(value.has_value()), snapshot});
   }
 
   void memory(unsigned tag, const std::uint64_t* words) {
@@ -198,16 +225,20 @@ class Watch {
     }
   }
   void change(const RangeSet::Range& range, bool add) {
-    if (add)
+    if (add) {
       ranges_.add(range);
-    else
+    } else {
       ranges_.remove(range);
+      if (values_) known_.forget(range.start, range.end);
+    }
   }
 
   const WatchOptions& options_;
   const stream::CodeTable& code_;
+  stream::ValueReader* values_;
   CallPaths paths_;
   RangeSet ranges_;
+  KnownBytes known_;
   FlatMap<Block> live_;
   std::uint64_t released_address_ = 0;
   Block released_{};
@@ -217,6 +248,9 @@ class Watch {
 };
 
 Status check(const WatchOptions& options) {
+  if (options.values.empty() &&
+      (options.snapshots || options.condition.is != WatchCondition::Is::anything))
+    return Error{"there are no values to look at", "", ""};
   const auto known = [&](std::uint32_t watch) { return watch < options.kinds.size(); };
   for (const RangeSet::Range& range : options.ranges)
     if (!known(range.watch)) return Error{"a range belongs to no watch", "", ""};
@@ -234,10 +268,18 @@ Result<Watched> watch(const std::string& path, const WatchOptions& options) {
   if (Status checked = check(options); !checked) return checked.error();
   auto reader = stream::TraceReader::open(path);
   if (!reader) return reader.error();
-  Watch sink(options, reader->code());
+  std::optional<stream::ValueReader> values;
+  if (!options.values.empty()) {
+    auto opened = stream::ValueReader::open(options.values);
+    if (!opened) return opened.error();
+    values.emplace(std::move(*opened));
+  }
+  Watch sink(options, reader->code(), values ? &*values : nullptr);
   if (Status read = reader->for_each(sink); !read) return read.error();
+  if (values && !sink.out.stopped && !reader->truncated())
+    if (Status ended = values->end(); !ended) return ended.error();
   sink.finish();
-  sink.out.truncated = reader->truncated();
+  sink.out.truncated = reader->truncated() || (values && values->truncated());
   return std::move(sink.out);
 }
 

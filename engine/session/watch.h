@@ -22,6 +22,19 @@ struct HeapWatch {
   std::uint32_t watch = 0;
 };
 
+// Of the first bytes of a range, up to eight, after the access.
+struct WatchCondition {
+  enum class Is : std::uint8_t { anything, equal, unequal, below, above };
+  Is is = Is::anything;
+  std::uint64_t limit = 0;
+
+  bool holds(std::uint64_t value) const {
+    return is == Is::anything || (is == Is::equal && value == limit) ||
+           (is == Is::unequal && value != limit) || (is == Is::below && value < limit) ||
+           (is == Is::above && value > limit);
+  }
+};
+
 struct WatchOptions {
   std::vector<probes::RangeSet::Range> ranges;
   std::vector<HeapWatch> heap;
@@ -31,14 +44,19 @@ struct WatchOptions {
   std::uint64_t stop_after = 0;  // hits; 0: never
   std::uint64_t log = 10'000;    // hits that are kept one by one
   bool paths = true;             // call paths of those
+  std::string values;            // the file beside the trace; empty: there is none
+  WatchCondition condition;      // needs values
+  bool snapshots = false;        // of the logged hits; needs values
 };
 
 struct Watched {
   WatchHitTable hit;
   WatchCountTable count;
   WatchPathTable path;
+  WatchValueTable value;
   std::uint64_t accesses = 0;
   std::uint64_t hits = 0;
+  std::uint64_t unknown = 0;      // accesses of which no value is known, so that no condition holds
   std::uint64_t false_hits = 0;   // that the match let pass and the list took out
   std::uint64_t most_ranges = 0;  // at a time
   bool stopped = false;

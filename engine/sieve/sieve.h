@@ -111,8 +111,11 @@ struct ss_list {
 SS_SIEVE uint32_t ss_entry(uint64_t index, int several) { return (uint32_t)index << 1 | several; }
 
 /* How far an access reaches beyond its first byte, as far as a byte can say; more than nothing for
-   one that may not happen, so that SS_NO_ADDRESS reaches into another line. */
+   one that may not happen, so that SS_NO_ADDRESS reaches into another line. All that a byte can
+   say for a prefetch, so that it is looked at apart. */
+#define SS_PREFETCH 0u /* in place of a prefetch's size */
 SS_SIEVE uint8_t ss_span(uint32_t size, int guarded) {
+  if (size == SS_PREFETCH) return 255;
   const uint32_t least = guarded ? 2 : 1, reach = (size > least ? size : least) - 1;
   return (uint8_t)(reach < 255 ? reach : 255);
 }
@@ -283,23 +286,25 @@ SS_SIEVE void ss_filter_code(const struct ss_gate* gate, uint32_t line_bits, uin
   page_list->count = (uint32_t)page_count;
 }
 
-/* Data. `sizes` by operation; `last` gets the last bytes of accesses to several lines. Returns how
-   many did not happen. */
+/* Data. `sizes` by operation, SS_PREFETCH of prefetches; `last` gets the last bytes of accesses to
+   several lines. Returns how many do not count: they did not happen, or are prefetches. */
 SS_SIEVE uint64_t ss_filter_data(const struct ss_gate* gate, uint32_t line_bits, uint32_t page_bits,
                                  const struct ss_batch* batch, const uint32_t* sizes,
                                  uint64_t* last, struct ss_marks* marks) {
   uint64_t *const lines = gate->lines, *const pages = gate->pages;
   const uint64_t line_mask = gate->line_mask, page_mask = gate->page_mask;
   const uint64_t offset_mask = (1ULL << line_bits) - 1, count = batch->data;
+  const int long_lines = offset_mask >= 255;
   uint64_t absent = 0;
   for (uint64_t i = 0; i < count; i++) {
     const uint64_t address = batch->addresses[i];
-    if (__builtin_expect((address & offset_mask) + batch->spans[i] > offset_mask, 0)) {
+    const int apart = (address & offset_mask) + batch->spans[i] > offset_mask;
+    if (__builtin_expect(apart || (long_lines && batch->spans[i] == 255), 0)) {
+      const uint32_t size = sizes[batch->operations[i]];
+      absent += address == SS_NO_ADDRESS || size == SS_PREFETCH;
       marks->of[i] = 0;
-      if (address == SS_NO_ADDRESS)
-        absent++;
-      else
-        last[i] = ss_filter_wide(gate, address, sizes[batch->operations[i]], &marks->of[i]);
+      if (address != SS_NO_ADDRESS)
+        last[i] = ss_filter_wide(gate, address, size == SS_PREFETCH ? 1 : size, &marks->of[i]);
       continue;
     }
     const uint64_t line = ss_is_new(lines, line_mask, address >> line_bits);
@@ -322,7 +327,7 @@ struct ss_lookups {
   struct ss_list code_lines, code_pages;
 };
 
-/* Returns how many accesses did not happen. */
+/* Returns how many accesses do not count, see ss_filter_data(). */
 static inline uint64_t ss_filter(const struct ss_gate* data, const struct ss_gate* code,
                                  const struct ss_batch* batch, const uint32_t* sizes,
                                  uint64_t* last, struct ss_lookups* to) {

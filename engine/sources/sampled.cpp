@@ -7,13 +7,13 @@
 #include <algorithm>
 
 #include "sources/data_source.h"
+#include "stallscope_records.h"
 #include "symbols/debug_files.h"
 #include "target/resolver.h"
 
 namespace stallscope::sources {
 namespace {
 
-constexpr std::uint8_t kNoAccess = 3;  // operation.kind of an instruction that accesses no memory
 constexpr std::uint32_t kReadWriteExecute = 7;
 constexpr unsigned kStackBit = 7;  // the stack pointer in the kernel's numbering
 
@@ -324,7 +324,7 @@ void SampledImage::fill_code(SampledTables& out) {
     const Spot& spot = *first[number];
     const target::Resolver::Place place = resolver.innermost(requests[number]);
     const Recipe& r = spot.recipe;
-    const std::uint8_t kind = !r.accesses() ? kNoAccess : !r.writes ? 0 : r.reads ? 2 : 1;
+    const std::uint8_t kind = !r.accesses() ? SS_OP_KIND_NONE : !r.writes ? 0 : r.reads ? 2 : 1;
     const std::uint32_t operations = r.accesses() ? 1 : 0;
     out.block.append({number, address, spot.module, 1, operations, 0, place.function, place.file,
                       place.line, ""});

@@ -2,6 +2,7 @@
 #include "sources/sampled_tree.h"
 
 #include <algorithm>
+#include <charconv>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -42,6 +43,12 @@ bool read_line(const std::string& line, std::string& path, Mapped& out) {
   return end > out.start;
 }
 
+unsigned number_in(std::string_view text) {
+  unsigned number = 0;
+  std::from_chars(text.data(), text.data() + text.size(), number);
+  return number;
+}
+
 }  // namespace
 
 SampledImage& SampledTree::make_image(std::uint32_t pid, std::uint64_t time) {
@@ -65,6 +72,14 @@ Status SampledTree::adopt(std::uint32_t pid) {
   if (!maps)
     return Error{"the memory map of process " + std::to_string(pid) + " cannot be read",
                  "it has ended, or belongs to another user", "run as its user or as root"};
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(maps, line);) lines.push_back(line);
+  // Images are numbered as their logs are: it may have become another program before.
+  const std::string log = sampling_.heap_logs + "/" + std::to_string(pid) + ".";
+  if (!sampling_.heap_logs.empty())
+    for (const std::string& line : lines)
+      if (const auto at = line.find(log); at != std::string::npos)
+        made_[pid] = number_in(std::string_view(line).substr(at + log.size()));
   SampledImage& image = image_of(pid, sampling_.started);
   std::error_code gone;
   for (const auto& task : std::filesystem::directory_iterator(proc(pid, "task"), gone)) {
@@ -73,7 +88,8 @@ Status SampledTree::adopt(std::uint32_t pid) {
     std::getline(std::ifstream(task.path() / "comm"), name);
     image.rename(tid, name, sampling_.started);
   }
-  for (std::string line, path; std::getline(maps, line);) {
+  std::string path;
+  for (const std::string& line : lines) {
     Mapped mapped;
     mapped.pid = mapped.tid = pid;
     mapped.source.time = sampling_.started;

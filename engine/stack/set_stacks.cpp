@@ -10,25 +10,9 @@ SetStacks::SetStacks(std::uint64_t sets, std::uint32_t ways)
     : sets_(sets), ways_(ways), power_of_two_(std::has_single_bit(sets)), tops_(sets, kNoLine) {
   if (ways <= kSearched) {
     lines_.assign(sets * ways, kNoLine);
-    filled_.assign(sets, 0);
   } else {
     deep_.resize(sets);
   }
-}
-
-SetStacks::Place SetStacks::search(std::uint64_t set, std::uint64_t line) {
-  std::uint64_t* const stack = lines_.data() + set * ways_;
-  const std::uint32_t filled = filled_[set];
-  std::uint64_t carried = line;
-  for (std::uint32_t depth = 0; depth < filled; ++depth) {
-    std::swap(stack[depth], carried);
-    if (carried == line) return {depth, filled};
-  }
-  if (filled < ways_) {
-    stack[filled] = carried;
-    filled_[set] = filled + 1;
-  }
-  return {ways_, filled};
 }
 
 SetStacks::Place SetStacks::count(std::uint64_t set, std::uint64_t line) {
@@ -37,7 +21,7 @@ SetStacks::Place SetStacks::count(std::uint64_t set, std::uint64_t line) {
   const auto lines = static_cast<std::uint32_t>(std::min<std::uint64_t>(stack->distinct(), ways_));
   std::uint32_t distance = 0;
   if (!stack->append(std::span<const std::uint64_t>(&line, 1), &distance)) overflowed_ = true;
-  return {std::min(distance, ways_), lines};
+  return {std::min(distance, ways_), std::min(distance, lines)};
 }
 
 }  // namespace stallscope::stack

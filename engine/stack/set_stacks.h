@@ -11,6 +11,7 @@
 #include <bit>
 #include <cstdint>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "base/result.h"
@@ -27,8 +28,8 @@ class SetStacks {
   SetStacks(std::uint64_t sets, std::uint32_t ways);
 
   struct Place {
-    std::uint32_t depth;  // lines of the set used since; at least `ways` when that was long ago
-    std::uint32_t lines;  // in the set before, as far as anybody asks
+    std::uint32_t depth;     // lines of the set used since; `ways` when that was long ago, or never
+    std::uint32_t evicting;  // ways of the largest cache that throws a line out for it
   };
 
   std::uint64_t set_of(std::uint64_t line) const {
@@ -39,7 +40,7 @@ class SetStacks {
   // Puts the line on top; where it was.
   Place touch(std::uint64_t line) {
     const std::uint64_t set = set_of(line);
-    if (tops_[set] == line) return {0, 1};
+    if (tops_[set] == line) return {0, 0};
     tops_[set] = line;
     return ways_ <= kSearched ? search(set, line) : count(set, line);
   }
@@ -53,7 +54,16 @@ class SetStacks {
   bool overflowed() const { return overflowed_; }
 
  private:
-  Place search(std::uint64_t set, std::uint64_t line);
+  Place search(std::uint64_t set, std::uint64_t line) {
+    std::uint64_t* const stack = lines_.data() + set * ways_;
+    std::uint64_t carried = line;
+    for (std::uint32_t depth = 0; depth < ways_; ++depth) {
+      std::swap(stack[depth], carried);
+      if (carried == line) return {depth, depth};
+      if (carried == kNoLine) return {ways_, depth};
+    }
+    return {ways_, ways_};
+  }
   Place count(std::uint64_t set, std::uint64_t line);
 
   std::uint64_t sets_;
@@ -62,7 +72,6 @@ class SetStacks {
   bool overflowed_ = false;
   std::vector<std::uint64_t> tops_;              // by set
   std::vector<std::uint64_t> lines_;             // searched: ways_ a set, from the top
-  std::vector<std::uint32_t> filled_;            // searched: by set
   std::vector<std::unique_ptr<LruStack>> deep_;  // counted: by set, made when it is used
 };
 

@@ -5,6 +5,7 @@
 //   TRACE   everything else, encoded (codec.h); readable alone once the CODE chunks are known
 //   COUNTS  how often each exit was taken, for runs that count blocks; the newest one holds
 //   END     totals to check against; a file without it was cut off
+//   VALUES  what accesses read and wrote, in a file beside the trace (values.h)
 //
 // Every header has a checksum of its own, so that hopping from header to header trusts nothing
 // unchecked, and names its predecessor's checksum, so that no chunk can be left out, doubled or
@@ -28,7 +29,7 @@ inline constexpr std::uint32_t kMaxChunkBytes = 64U << 20;  // payload, packed o
 inline constexpr std::uint32_t kMaxChunkWords = 6U << 20;   // a word needs ten bytes at worst
 inline constexpr std::uint32_t kMaxRecordWords = 4U << 20;
 
-enum class ChunkKind : std::uint16_t { code = 1, trace = 2, counts = 3, end = 4 };
+enum class ChunkKind : std::uint16_t { code = 1, trace = 2, counts = 3, end = 4, values = 5 };
 
 // As it lies in the file, little-endian.
 struct ChunkHeader {

@@ -67,7 +67,10 @@ Status CodeTable::add(const std::uint64_t* words, std::uint32_t count) {
     std::memcpy(&wire, at, sizeof wire);
     if (wire.instruction >= head.instructions || wire.instruction < last_instruction)
       return bad("an operation names an instruction out of order");
-    if (wire.kind > SS_OP_KIND_MODIFY || wire.guarded > 1) return bad("an unknown operation kind");
+    if (wire.kind > SS_OP_KIND_PREFETCH || wire.kind == SS_OP_KIND_NONE || wire.guarded > 1)
+      return bad("an unknown operation kind");
+    if (wire.kind == SS_OP_KIND_PREFETCH && (wire.size != 1 || wire.guarded))
+      return bad("a prefetch of more than a byte, or that may not happen");
     last_instruction = wire.instruction;
     new_operations.push_back({wire.size, wire.instruction, wire.kind, wire.guarded});
   }

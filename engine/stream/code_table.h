@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "stallscope_records.h"
 
 namespace stallscope::stream {
 
@@ -23,6 +24,9 @@ struct Operation {
   std::uint16_t instruction;  // index within the block
   std::uint8_t kind;          // ss_op_kind
   std::uint8_t guarded;       // 1: may not happen; then its address is SS_NO_ADDRESS
+
+  // Neither reads nor writes: a line comes that may be wanted later.
+  bool is_prefetch() const { return kind == SS_OP_KIND_PREFETCH; }
 };
 
 // One way out of a block: everything up to it was executed.

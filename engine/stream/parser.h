@@ -7,9 +7,13 @@
 //   Status on_record(unsigned tag, const std::uint64_t* words, std::uint32_t count);
 // and may have
 //   std::size_t on_blocks(std::span<const std::uint64_t> words);
-// which takes the block executions in front of a stretch, as many as it wants; the words they take.
-// `addresses` holds info.operations words and is valid during the call. `block` records go into the
-// code table first and then to on_record like every other.
+// which takes the block executions in front of a stretch, as many as it wants; the words they take;
+// and
+//   void on_values(const Exit& info, const std::uint64_t* addresses, const std::uint64_t* values);
+// which comes behind on_block where the writer kept values: they stand behind room for the
+// addresses of all operations of the block. `addresses` holds info.operations words and is valid
+// during the call. `block` records go into the code table first and then to on_record like every
+// other.
 #pragma once
 
 #include <cstdint>
@@ -38,12 +42,17 @@ Status parse(std::span<const std::uint64_t> words, CodeTable& code, Sink& sink) 
       if (exit >= code.exits.size())
         return Error{"the stream names a block it never defined", "", ""};
       const Exit& info = code.exits[exit];
-      if (SS_HEAD_WORDS(head) != 1 + info.operations)
+      const std::uint32_t length = SS_HEAD_WORDS(head);
+      const bool plain = length == 1 + info.operations;
+      const std::uint32_t room = plain ? 0 : code.blocks[info.block].operations;
+      if (length != 1 + room + info.operations)
         return Error{"the stream has a block execution of the wrong length", "", ""};
-      if (static_cast<std::uint64_t>(end - at) < 1ULL + info.operations)
+      if (static_cast<std::uint64_t>(end - at) < length)
         return Error{"the stream ends inside a block execution", "", ""};
       sink.on_block(exit, info, at + 1);
-      at += 1 + info.operations;
+      if constexpr (requires { sink.on_values(info, at, at); })
+        if (!plain) sink.on_values(info, at + 1, at + 1 + room);
+      at += length;
       continue;
     }
     const unsigned tag = SS_HEAD_TAG(head);

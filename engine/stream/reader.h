@@ -8,12 +8,12 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <span>
 #include <string>
 #include <vector>
 
 #include "base/result.h"
 #include "stream/chunk.h"
+#include "stream/chunk_reader.h"
 #include "stream/chunk_source.h"
 #include "stream/code_table.h"
 #include "stream/codec.h"
@@ -21,10 +21,6 @@
 #include "stream/parser.h"
 
 namespace stallscope::stream {
-
-struct ReadOptions {
-  bool checksums = true;  // false for fuzzing only, to get at the code behind them
-};
 
 class TraceReader {
  public:
@@ -34,12 +30,12 @@ class TraceReader {
   static Result<TraceReader> open(std::unique_ptr<Source> source, std::string name,
                                   ReadOptions options = {}, Damage* damage = nullptr);
 
-  bool truncated() const { return index_.damage.kind == Damage::Kind::truncated; }
-  std::uint64_t truncated_at() const { return index_.damage.offset; }
+  bool truncated() const { return file_.truncated(); }
+  std::uint64_t truncated_at() const { return file_.truncated_at(); }
   // Of the last error.
-  const Damage& damage() const { return damage_; }
+  const Damage& damage() const { return file_.damage(); }
 
-  const std::vector<ChunkEntry>& chunks() const { return index_.chunks; }
+  const std::vector<ChunkEntry>& chunks() const { return file_.chunks(); }
   // Grows while reading. A sink may keep a reference as long as the reader is not moved.
   const CodeTable& code() const { return code_; }
 
@@ -60,16 +56,9 @@ class TraceReader {
   Result<std::optional<Totals>> totals();
 
  private:
-  TraceReader() = default;
+  explicit TraceReader(ChunkReader file) : file_(std::move(file)) {}
 
-  // Payload and checksum.
-  Result<std::span<const std::byte>> payload(const ChunkEntry& entry);
-  Status unpack(const ChunkEntry& entry, std::span<Column> columns);
   Status unpack_code(const ChunkEntry& entry);  // into words_
-  Result<Totals> unpack_totals(const ChunkEntry& entry);
-  Error corrupt(const ChunkEntry& entry, std::string why);
-  // What an error from inside a chunk means for the file.
-  Status located(const ChunkEntry& entry, const Status& status);
   Status check_start(const ChunkEntry& entry, std::uint64_t clock);
 
   template <typename Sink>
@@ -77,15 +66,9 @@ class TraceReader {
   template <typename Sink>
   Status read_trace(const ChunkEntry& entry, Sink& sink, Totals& totals, std::uint64_t& clock);
 
-  std::string name_;
-  ReadOptions options_;
-  std::unique_ptr<Source> source_;
-  ChunkIndex index_;
-  Damage damage_;
+  ChunkReader file_;
   CodeTable code_;
   Predictor predictor_;
-  Unpacker unpacker_;
-  Bytes room_;
   std::vector<std::uint64_t> words_;
 };
 
@@ -119,7 +102,7 @@ Status TraceReader::read_code(const ChunkEntry& entry, Sink& sink, Totals& total
   if (Status unpacked = unpack_code(entry); !unpacked) return unpacked;
   reading::Counting<Sink> counting{sink, totals};
   Status parsed = parse(std::span<const std::uint64_t>(words_), code_, counting);
-  if (!parsed) return counting.refused ? parsed : located(entry, parsed);
+  if (!parsed) return counting.refused ? parsed : file_.located(entry, parsed);
   totals.words += entry.header.words;
   return Done{};
 }
@@ -128,13 +111,13 @@ template <typename Sink>
 Status TraceReader::read_trace(const ChunkEntry& entry, Sink& sink, Totals& totals,
                                std::uint64_t& clock) {
   std::array<Column, codec::columns> columns;
-  if (Status unpacked = unpack(entry, columns); !unpacked) return unpacked;
+  if (Status unpacked = file_.unpack(entry, columns); !unpacked) return unpacked;
   reading::Counting<Sink> counting{sink, totals};
   Decoder decoder(entry.header, columns, code_, predictor_);
   Status decoded = decoder.run(counting);
-  if (!decoded) return counting.refused ? decoded : located(entry, decoded);
+  if (!decoded) return counting.refused ? decoded : file_.located(entry, decoded);
   if (decoder.executions() != entry.header.executions)
-    return corrupt(entry, "a chunk holds fewer block executions than it says");
+    return file_.corrupt(entry, "a chunk holds fewer block executions than it says");
   totals.words += entry.header.words;
   totals.executions += decoder.executions();
   totals.accesses += entry.header.words - decoder.executions() - counting.record_words;
@@ -147,7 +130,7 @@ template <typename Sink>
 Status TraceReader::read_chunk(std::size_t chunk, Sink& sink) {
   Totals totals;
   std::uint64_t clock = 0;
-  return read_trace(index_.chunks[chunk], sink, totals, clock);
+  return read_trace(file_.chunks()[chunk], sink, totals, clock);
 }
 
 template <typename Sink>
@@ -156,7 +139,7 @@ Status TraceReader::for_each(Sink& sink) {
   predictor_ = {};
   Totals seen;
   std::uint64_t clock = 0;
-  for (const ChunkEntry& entry : index_.chunks) {
+  for (const ChunkEntry& entry : file_.chunks()) {
     if (Status start = check_start(entry, clock); !start) return start;
     switch (static_cast<ChunkKind>(entry.header.kind)) {
       case ChunkKind::code:
@@ -167,12 +150,15 @@ Status TraceReader::for_each(Sink& sink) {
         break;
       case ChunkKind::counts:
         // Not delivered, but checked like the rest: all or an error.
-        if (auto bytes = payload(entry); !bytes) return bytes.error();
+        if (auto bytes = file_.payload(entry); !bytes) return bytes.error();
         break;
+      case ChunkKind::values:
+        return file_.corrupt(entry, "a chunk of values stands in a trace");
       case ChunkKind::end: {
-        auto told = unpack_totals(entry);
+        auto told = file_.totals(entry);
         if (!told) return told.error();
-        if (*told != seen) return corrupt(entry, "the totals differ from what the chunks hold");
+        if (*told != seen)
+          return file_.corrupt(entry, "the totals differ from what the chunks hold");
       }
     }
   }

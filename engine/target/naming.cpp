@@ -126,7 +126,8 @@ void TableMaker::fill_operation(const RunBlock& run, std::uint32_t index) {
   tables_.operation.append({block.first_operation + index, run.number,
                             operation_address(block, index), op.kind, op.size, run.reached[index],
                             place.function, place.file, place.line});
-  (op.kind == SS_OP_KIND_STORE ? tables_.stores : tables_.loads) += run.reached[index];
+  if (!op.is_prefetch())
+    (op.kind == SS_OP_KIND_STORE ? tables_.stores : tables_.loads) += run.reached[index];
 }
 
 void TableMaker::fill_blocks() {

@@ -19,6 +19,22 @@ std::vector<std::string> split_strings(std::string_view text) {
   return strings;
 }
 
+// What an event has no columns for: watch, kind, size, start, code, site, count, and the bytes of a
+// snapshot in hexadecimal. stallscope.analyses.watch reads it.
+std::string watched_text(const ss_watched& record, std::string_view snapshot) {
+  std::string text;
+  for (const std::uint64_t number : {record.watch, record.kind, record.size, record.start,
+                                     record.code, record.site, record.count})
+    text += std::to_string(number) + " ";
+  static const char* const digits = "0123456789abcdef";
+  for (const char one : snapshot) {
+    const auto byte = static_cast<unsigned char>(one);
+    text += digits[byte >> 4];
+    text += digits[byte & 15];
+  }
+  return text;
+}
+
 }  // namespace
 
 // Reads one record's fields and runs `body` with them; a damaged record is the caller's error.
@@ -213,6 +229,13 @@ Status Target::mark(unsigned tag, const std::uint64_t* words, std::uint32_t coun
     else
       measured_all = false;
     event(words, mark_kind_name(record.kind), 0, 0, tail);
+  } else if (tag == SS_WHEN) {
+    STALLSCOPE_WITH(ss_when, record)
+    event(words, "when", 0, static_cast<std::int64_t>(record.value), tail);
+  } else if (tag == SS_WATCHED) {
+    STALLSCOPE_WITH(ss_watched, record)
+    event(words, "watched", record.address, static_cast<std::int64_t>(record.value),
+          watched_text(record, tail));
   } else if (tag == SS_NOTE) {
     STALLSCOPE_WITH(ss_note, record)
     const std::size_t colon = tail.find(": ");

@@ -22,7 +22,7 @@ HIDDEN uint64_t own_clone_return, own_clone3_return, own_vfork_return;
 __asm__(
     ".pushsection own_calls, \"ax\", @progbits\n"
     NAMED("own_restorer")
-    "  mov $15, %eax\n"  // rt_sigreturn
+    "  movq $15, %rax\n"  // rt_sigreturn; by these very bytes frames are followed through it
     "  syscall\n"
     NAMED("own_pass")
     "  syscall\n"

@@ -8,7 +8,6 @@
 // while a page is open. Stacks are not watched.
 #define _GNU_SOURCE
 #include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
@@ -135,16 +134,7 @@ struct kernel_action {
   unsigned long mask;
 };
 
-// Where no call is handed to us, as the C library does it: then frames can be followed through it.
 static void install(int number, void (*handler)(int, siginfo_t*, void*)) {
-  if (watch_count == 0) {
-    struct sigaction usual;
-    memset(&usual, 0, sizeof usual);
-    usual.sa_sigaction = handler;
-    usual.sa_flags = SA_SIGINFO;
-    sigaction(number, &usual, NULL);
-    return;
-  }
   struct kernel_action action = {(void*)handler, SA_SIGINFO | 0x04000000, own_restorer, 0};
   CALL6(SYS_rt_sigaction, number, &action, 0, 8, 0, 0);
 }

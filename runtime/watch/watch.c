@@ -30,6 +30,8 @@ struct watch_log* watch_log;
 struct watch_range watch_ranges[WATCH_RANGES];
 uint32_t watch_count;
 static uint64_t began;
+static struct watch_snapshot* snapshots;  // NULL: none are kept
+static bool wants_snapshots;
 
 static uint64_t now(void) {
   struct timespec time;
@@ -39,15 +41,29 @@ static uint64_t now(void) {
 
 // Through the kernel, which sets off no breakpoint of ours; where it hands its calls to us,
 // plainly.
-uint64_t watch_value(uint64_t address, uint64_t bytes) {
-  uint64_t value = 0;
-  const size_t size = bytes < sizeof value ? bytes : sizeof value;
-  const struct iovec here = {&value, size}, there = {(void*)address, size};
+static void read_memory(void* to, uint64_t address, size_t size) {
+  const struct iovec here = {to, size}, there = {(void*)address, size};
   if (watch_log->mode == WATCH_MODE_BREAKPOINTS || watch_log->mode == WATCH_MODE_NONE)
     CALL6(SYS_process_vm_readv, CALL1(SYS_getpid, 0), &here, 1, &there, 1, 0);
   else
-    memcpy(&value, (const void*)address, size);
+    memcpy(to, (const void*)address, size);
+}
+
+uint64_t watch_value(uint64_t address, uint64_t bytes) {
+  uint64_t value = 0;
+  read_memory(&value, address, bytes < sizeof value ? bytes : sizeof value);
   return value;
+}
+
+static void keep_snapshot(uint64_t number, const struct watch_range* range, const greg_t* now) {
+  static const int order[WATCH_REGISTERS] = {REG_RAX, REG_RBX, REG_RCX, REG_RDX, REG_RSI, REG_RDI,
+                                             REG_RBP, REG_RSP, REG_R8,  REG_R9,  REG_R10, REG_R11,
+                                             REG_R12, REG_R13, REG_R14, REG_R15, REG_RIP};
+  struct watch_snapshot* snapshot = &snapshots[number];
+  const uint64_t bytes = range->end - range->start;
+  snapshot->bytes = bytes < WATCH_SNAPSHOT ? bytes : WATCH_SNAPSHOT;
+  read_memory(snapshot->data, range->start, snapshot->bytes);
+  for (int i = 0; i < WATCH_REGISTERS; ++i) snapshot->registers[i] = (uint64_t)now[order[i]];
 }
 
 static bool holds(uint64_t value) {
@@ -65,31 +81,54 @@ static bool holds(uint64_t value) {
   }
 }
 
+static void nap(void) {
+  const struct timespec time = {0, 50000};
+  CALL2(SYS_nanosleep, &time, NULL);
+}
+
+// Until fewer than `most` entries up to this one have not been read, or nobody reads any more.
+static void wait_for_reader(uint64_t at, uint64_t most) {
+  while (at - __atomic_load_n(&watch_log->read, __ATOMIC_ACQUIRE) + 1 > most &&
+         (uint64_t)CALL1(SYS_getppid, 0) == watch_log->reader)
+    nap();
+}
+
+static void fill(struct watch_entry* entry, const struct watch_range* range, uint64_t address,
+                 uint32_t kind, uint64_t caller, uint64_t value, const void* context) {
+  void* path[WATCH_PATH + 5];
+  const int calls = backtrace(path, WATCH_PATH + 5);
+  entry->time = now() - began;
+  entry->ip = (uint64_t)((const ucontext_t*)context)->uc_mcontext.gregs[REG_RIP];
+  entry->address = address;
+  entry->value = value;
+  entry->caller = caller;
+  entry->watch = range->watch;
+  entry->kind = kind;
+  entry->thread = (uint32_t)CALL1(SYS_gettid, 0);
+  entry->calls = 0;
+  // Our own frames are in front of the one that was interrupted.
+  int first = 0;
+  while (first < calls && (uint64_t)path[first] != entry->ip) ++first;
+  for (int i = first + 1; i < calls && entry->calls < WATCH_PATH; ++i)
+    entry->path[entry->calls++] = (uint64_t)path[i];
+}
+
 void watch_hit(const struct watch_range* range, uint64_t address, uint32_t kind, uint64_t caller,
                const void* context) {
   const uint64_t value = caller ? 0 : watch_value(range->start, range->end - range->start);
   if (!holds(value)) return;
   const uint64_t hits = __atomic_add_fetch(&watch_log->hits, 1, __ATOMIC_RELAXED);
   const uint64_t at = __atomic_fetch_add(&watch_log->entries, 1, __ATOMIC_RELAXED);
-  if (at >= WATCH_ENTRIES) {
+  if (at >= WATCH_ENTRIES && !watch_log->reader) {
     watch_log->entries = WATCH_ENTRIES;
   } else {
-    struct watch_entry* entry = &watch_log->entry[at];
-    void* path[WATCH_PATH + 4];
-    const int calls = backtrace(path, WATCH_PATH + 4);
-    entry->time = now() - began;
-    entry->ip = (uint64_t)((const ucontext_t*)context)->uc_mcontext.gregs[REG_RIP];
-    entry->address = address;
-    entry->value = value;
-    entry->caller = caller;
-    entry->watch = range->watch;
-    entry->kind = kind;
-    entry->thread = (uint32_t)CALL1(SYS_gettid, 0);
-    // Our own frames are in front of the one that was interrupted.
-    int first = 0;
-    while (first < calls && (uint64_t)path[first] != entry->ip) ++first;
-    for (int i = first + 1; i < calls && entry->calls < WATCH_PATH; ++i)
-      entry->path[entry->calls++] = (uint64_t)path[i];
+    if (watch_log->reader) wait_for_reader(at, WATCH_ENTRIES);
+    struct watch_entry* entry = &watch_log->entry[at % WATCH_ENTRIES];
+    fill(entry, range, address, kind, caller, value, context);
+    if (snapshots && !caller)
+      keep_snapshot(at % WATCH_ENTRIES, range, ((const ucontext_t*)context)->uc_mcontext.gregs);
+    __atomic_store_n(&entry->ready, at + 1, __ATOMIC_RELEASE);
+    if (watch_log->wait) wait_for_reader(at, 0);
   }
   if (hits == watch_log->stop) CALL2(SYS_kill, getpid(), SIGSTOP);
 }
@@ -166,6 +205,11 @@ static void read_line(const char* line, uint64_t base) {
     watch_log->operand = start;
   } else if (sscanf(line, "stop %llu", &start) == 1) {
     watch_log->stop = start;
+  } else if (sscanf(line, "reader %llu %u", &start, &watch) == 2) {
+    watch_log->reader = start;
+    watch_log->wait = watch;
+  } else if (strncmp(line, "snapshot", 8) == 0) {
+    wants_snapshots = true;
   }
 }
 
@@ -181,13 +225,13 @@ static uint64_t program_start(void) {
   return start;
 }
 
-static struct watch_log* open_log(const char* folder) {
+static void* map_file(const char* folder, const char* name, size_t size) {
   char path[4096];
-  if (snprintf(path, sizeof path, "%s/log", folder) >= (int)sizeof path) return NULL;
+  if (snprintf(path, sizeof path, "%s/%s", folder, name) >= (int)sizeof path) return NULL;
   const int file = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
   if (file < 0) return NULL;  // an earlier image of this program, or its parent, has it
-  if (ftruncate(file, sizeof *watch_log) != 0) return NULL;
-  void* at = mmap(NULL, sizeof *watch_log, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+  if (ftruncate(file, (off_t)size) != 0) return NULL;
+  void* at = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
   close(file);
   return at == MAP_FAILED ? NULL : at;
 }
@@ -209,11 +253,12 @@ __attribute__((constructor)) static void begin(void) {
   char path[4096], line[256];
   if (!folder || snprintf(path, sizeof path, "%s/spec", folder) >= (int)sizeof path) return;
   FILE* spec = fopen(path, "r");
-  if (!spec || !(watch_log = open_log(folder))) return;
+  if (!spec || !(watch_log = map_file(folder, "log", sizeof *watch_log))) return;
   backtrace(warm, 4);  // loads what it needs now, not in a handler
   const uint64_t base = program_start();
   while (fgets(line, sizeof line, spec)) read_line(line, base);
   fclose(spec);
+  if (wants_snapshots) snapshots = map_file(folder, "snapshots", WATCH_ENTRIES * sizeof *snapshots);
   copy_maps(folder);
   began = now();
   watch_log->magic = WATCH_MAGIC;

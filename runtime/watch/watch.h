@@ -13,6 +13,9 @@
 #define WATCH_PATH 12
 #define WATCH_RANGES 65536
 
+#define WATCH_SNAPSHOT 4096  // bytes of a range
+#define WATCH_REGISTERS 17
+
 enum { WATCH_READS = 1, WATCH_WRITES = 2, WATCH_BOTH = 3, WATCH_KERNEL = 4 };
 
 struct watch_entry {
@@ -23,11 +26,22 @@ struct watch_entry {
   uint64_t caller;  // who made the block that was overrun; 0 otherwise
   uint32_t watch, kind, thread, calls;
   uint64_t path[WATCH_PATH];  // return addresses
+  uint64_t ready;             // number of the entry plus 1, once all of it is there
+};
+
+// Of the entry of the same number; in a file of its own, which grows as it is filled.
+struct watch_snapshot {
+  uint64_t bytes;
+  uint64_t registers[WATCH_REGISTERS];  // rax rbx rcx rdx rsi rdi rbp rsp r8..r15 rip
+  uint8_t data[WATCH_SNAPSHOT];
 };
 
 struct watch_log {
   uint64_t magic, entries, hits, false_hits, ranges, refused, mode, stop;
   uint64_t condition, operand;  // a letter: = ! < > or 0
+  // A process that reads entries while they are made, our parent; 0 for nobody. Then the log is a
+  // ring, and who has no room waits. With `wait` a thread goes on when its entry was read.
+  uint64_t reader, wait, read;
   struct watch_entry entry[WATCH_ENTRIES];
 };
 

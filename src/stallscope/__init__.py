@@ -28,9 +28,11 @@ __all__ = [
     "doctor",
     "events",
     "evictions",
+    "exact_curve",
     "explore",
     "export",
     "fleet",
+    "fleet_report",
     "functions",
     "import_trace",
     "info",
@@ -39,6 +41,7 @@ __all__ = [
     "loads",
     "loops",
     "misses",
+    "monitor_live",
     "monitor_run",
     "objects",
     "offsets",
@@ -70,6 +73,8 @@ __all__ = [
     "verify",
     "view",
     "watch",
+    "watch_process",
+    "watch_program",
     "what_if",
 ]
 
@@ -103,6 +108,7 @@ if TYPE_CHECKING:
     from stallscope.errors import StallscopeError
     from stallscope.exploring import explore
     from stallscope.exporting import export
+    from stallscope.living import monitor_live
     from stallscope.looping import loops
     from stallscope.measuring import page_overhead
     from stallscope.pipelines import core_view
@@ -114,7 +120,8 @@ if TYPE_CHECKING:
     from stallscope.reporting import report
     from stallscope.reusing import reuse
     from stallscope.scale import fleet
-    from stallscope.scale.curves import curve_in_pieces
+    from stallscope.scale.curves import curve_in_pieces, exact_curve
+    from stallscope.scale.fleet_report import fleet_report
     from stallscope.scale.shards import replay_in_shards
     from stallscope.scale.sweep import sweep
     from stallscope.serving import what_if
@@ -122,6 +129,7 @@ if TYPE_CHECKING:
     from stallscope.together import together
     from stallscope.viewing import page_view, view
     from stallscope.views.plots import plot
+    from stallscope.watch_verb import watch_process, watch_program
     from stallscope.watching import watch
 
 # Loaded when first used: importing stallscope stays cheap.
@@ -137,8 +145,10 @@ _HOMES = {
     "events": ("stallscope.counting", "events"),
     "evictions": ("stallscope.analyses.evictions", "evictions"),
     "explore": ("stallscope.exploring", "explore"),
+    "exact_curve": ("stallscope.scale.curves", "exact_curve"),
     "export": ("stallscope.exporting", "export"),
     "fleet": ("stallscope.scale.fleet", ""),  # the module: fleet.ingest, fleet.top, …
+    "fleet_report": ("stallscope.scale.fleet_report", "fleet_report"),
     "functions": ("stallscope.analyses.objects", "functions"),
     "import_trace": ("stallscope.record.importing", "import_trace"),
     "info": ("stallscope.analyses.info", "info"),
@@ -147,6 +157,7 @@ _HOMES = {
     "loads": ("stallscope.analyses.loads", "loads"),
     "loops": ("stallscope.looping", "loops"),
     "misses": ("stallscope.analyses.misses", "misses"),
+    "monitor_live": ("stallscope.living", "monitor_live"),
     "monitor_run": ("stallscope.systems", "monitor_run"),
     "objects": ("stallscope.analyses.objects", "objects"),
     "offsets": ("stallscope.analyses.offsets", "offsets"),
@@ -178,6 +189,8 @@ _HOMES = {
     "verify": ("stallscope.analyses.verify", "verify"),
     "view": ("stallscope.viewing", "view"),
     "watch": ("stallscope.watching", "watch"),
+    "watch_process": ("stallscope.watch_verb", "watch_process"),
+    "watch_program": ("stallscope.watch_verb", "watch_program"),
     "what_if": ("stallscope.serving", "what_if"),
 }
 

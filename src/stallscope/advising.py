@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from stallscope import _engine, ahead, clustering, placing, tables, touching, types
+from stallscope import _engine, ahead, clustering, placing, tables, tiling, touching, types
 from stallscope.actions import layout as near
 from stallscope.analyses import advise as analysis
 from stallscope.analyses import layout as near_analysis
@@ -333,6 +333,7 @@ KINDS: dict[str, Callable[[Advising], Found]] = {
     "struct of arrays": Advising.layouts,
     "pad an array": Advising.layouts,
     "turn an array": Advising.layouts,
+    "tile loops": tiling.tiled,
     "near allocation": Advising.near,
     "huge pages": Advising.huge_pages,
     "pad shared fields": Advising.sharing,

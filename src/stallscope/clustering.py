@@ -4,12 +4,9 @@ machine of several cores."""
 
 from __future__ import annotations
 
-import bisect
 import collections
-import contextlib
 import functools
 import importlib.util
-import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -17,8 +14,8 @@ from typing import Any
 
 import msgspec
 
-from stallscope import _engine, cores, machines, processes, types
-from stallscope.analyses import false_sharing, placement, shmaps
+from stallscope import cores, fields, machines, processes
+from stallscope.analyses import detection, false_sharing, placement, thread_clusters
 from stallscope.analyses.false_sharing import LineRow, Naming
 from stallscope.analyses.sharing import LockRow, Sharing, thread_rows, unique_names
 from stallscope.analyses.sites import DEPTH, site_names
@@ -34,6 +31,7 @@ STRETCHES = 48  # of rotation in a run, if turns are short enough
 TURNS = 6  # of each thread in a stretch, at least
 FOLLOWED = 64  # lines that are looked at closely
 GAINS = 4  # falsely shared lines whose cure is replayed
+LEAST = 3  # samples of a thread that is looked at
 SAMPLINGS = ("exact", "register")
 
 
@@ -65,17 +63,32 @@ class Threads:
         turn = total // max(1, sum(row["turns"] for row in self.rows))
         return int(max(total // STRETCHES, TURNS * len(self.rows) * turn, 1))
 
+    @functools.cached_property
+    def busy(self) -> dict[int, int]:
+        """Threads that do as much as others while they live, and when they end; what the first one
+        does before there is a second counts for nothing. A first thread that only starts the others
+        and waits for them runs by itself, in long turns."""
+        end = sum(self.weights.values())
+        ends = [int(row["ended"] or end) for row in self.rows]
+        alone = [max(0, self.second - int(row["started"])) for row in self.rows]
+        lives = zip(self.rows, ends, alone, strict=True)
+        pace = [
+            max(0, row["instructions"] - before) / max(1, ended - row["started"] - before)
+            for row, ended, before in lives
+        ]
+        work = [int(row["instructions"]) for row in self.rows]
+        turns = [row["instructions"] / max(1, row["turns"]) for row in self.rows]
+        least, most = _usual(pace, work) / 4, _usual(turns, work) * 4
+        return {
+            int(row["thread"]): ended
+            for row, ended, one, turn in zip(self.rows, ends, pace, turns, strict=True)
+            if one >= least and (row["parent"] or turn <= most)
+        }
+
     @property
-    def busy(self) -> list[int]:
-        """Threads that do as much as others. A first thread that only starts the others and waits
-        for them executes much, but in few turns."""
-        work = statistics.median(row["instructions"] for row in self.rows)
-        turns = statistics.median(row["turns"] for row in self.rows)
-        return sorted(
-            int(row["thread"])
-            for row in self.rows
-            if 4 * row["instructions"] >= work and (row["parent"] or 4 * row["turns"] >= turns)
-        )
+    def second(self) -> int:
+        """The instruction at which a second thread starts."""
+        return sorted(int(row["started"]) for row in self.rows)[1]
 
     @property
     def round(self) -> int:
@@ -92,6 +105,16 @@ class Threads:
     @functools.cached_property
     def weights(self) -> dict[int, int]:
         return {int(row["thread"]): int(row["instructions"]) for row in self.rows}
+
+
+def _usual(values: Sequence[float], work: Sequence[int]) -> float:
+    """Of the threads that do half of the work."""
+    done = 0
+    for value, amount in sorted(zip(values, work, strict=True)):
+        done += amount
+        if 2 * done >= sum(work):
+            return value
+    return 0.0
 
 
 def open_threads(
@@ -179,22 +202,22 @@ class Detection:
     """Threads rotate among the chips while their remote misses are sampled."""
 
     def __init__(self, threads: Threads, period: int, exact: bool, wanted: bool) -> None:
+        import pyarrow.compute as pc
+
         self.threads = threads
         self.run = threads.run(
             rotate=threads.rotate, sample=wanted, period=period, exact=exact, cost=SAMPLE_CYCLES
         )
         table = self.run.table("shared_sample")
+        # A thread that is still the only one misses its own data when it is moved.
+        table = table.filter(pc.greater_equal(table["instruction"], threads.second))
         columns = [table.column(name).to_pylist() for name in ("instruction", "thread", "line")]
         self.samples = list(zip(*columns, strict=True))
         self.wanted = table.column("wanted").to_pylist()
         self.counts = collections.Counter(columns[1])
-        self.judged = [t for t in threads.busy if self.counts[t] >= shmaps.LEAST]
-        self.verdict, self.maps = shmaps.detect(
-            self.samples,
-            self.judged,
-            threads.line,
-            self.judged,
-            threads.round,
+        self.judged = sorted(t for t in threads.busy if self.counts[t] >= LEAST)
+        self.verdict, self.maps = detection.detect(
+            self.samples, self.judged, threads.line, threads.busy, threads.round
         )
 
     @functools.cached_property
@@ -249,7 +272,7 @@ class Detection:
     def hierarchical(self) -> list[list[str]] | None:
         if importlib.util.find_spec("scipy") is None or len(self.judged) < 2:
             return None
-        groups = shmaps.hierarchical(self.maps, self.judged, self.verdict.found)
+        groups = thread_clusters.hierarchical(self.maps, self.judged, self.verdict.found)
         return [self.named(group) for group in groups]
 
 
@@ -263,7 +286,8 @@ class Lines:
     def rows(self, gains: int) -> list[LineRow]:
         base = self.threads.base
         accesses = self._accesses(self.threads, base)
-        rows = false_sharing.line_rows(accesses, self._naming(self.threads, base), base.cycles)
+        naming = self._naming(self.threads, base, accesses)
+        rows = false_sharing.line_rows(accesses, naming, base.cycles)
         cured = [row for row in rows if row.kind != "true"][:gains]
         return [self._with_gain(row, accesses) if row in cured else row for row in rows]
 
@@ -295,7 +319,8 @@ class Lines:
         probe = msgspec.structs.replace(self.threads.probe, shift=shift)
         other = Threads(self.threads.recording, machine, machine.name, probe)
         accesses = self._accesses(other, other.base)
-        rows = false_sharing.line_rows(accesses, self._naming(other, other.base), other.base.cycles)
+        naming = self._naming(other, other.base, accesses)
+        rows = false_sharing.line_rows(accesses, naming, other.base.cycles)
         known = {row.line for row in self.rows(0) if row.kind != "true"}
         size = self.threads.line
         return [
@@ -316,7 +341,7 @@ class Lines:
                 waits.setdefault(row["address"], []).append(row["thread"])
         base, size = self.threads.base, self.threads.line
         lines = {row["line"]: row for row in base.table("shared_line").to_pylist()}
-        naming = self._naming(self.threads, base)
+        naming = self._naming(self.threads, base, [])
         rows = [
             LockRow(
                 object=naming.object_of(address // size * size, address % size),
@@ -330,7 +355,7 @@ class Lines:
         shared = [row for row in rows if len(row.threads) > 1]
         return sorted(shared, key=lambda row: (-row.waits, row.address))
 
-    def _naming(self, threads: Threads, run: CoresRun) -> Naming:
+    def _naming(self, threads: Threads, run: CoresRun, accesses: list[dict[str, Any]]) -> Naming:
         recording = threads.recording
         operations = {
             row["operation"]: (row["function"], row["file"], row["line"])
@@ -340,8 +365,9 @@ class Lines:
         buckets = {row["bucket"]: row for row in run.table("bucket").to_pylist()}
         sites = site_names(recording.table("site"), self._depth, self._wrappers)
 
-        variables = Variables(recording)
         shift = threads.probe.shift
+        variables = fields.Variables(recording)
+        blocks = fields.Blocks(recording, lines, buckets, accesses)
 
         def object_of(line: int, offset: int) -> str:
             if name := variables.name(line + offset - shift):
@@ -350,7 +376,7 @@ class Lines:
             return _called(bucket, sites) if bucket else "unknown"
 
         def field_of(line: int, offset: int) -> str:
-            return variables.field(line + offset - shift)
+            return variables.field(line + offset - shift) or blocks.field(line, offset)
 
         return Naming(threads.names, operations, object_of, field_of)
 
@@ -359,48 +385,3 @@ def _called(bucket: Mapping[str, Any], sites: Mapping[int, str]) -> str:
     if bucket["kind"] == "heap":
         return sites.get(bucket["site"], "heap")
     return str(bucket["name"] or bucket["kind"])
-
-
-class Variables:
-    """The variables that addresses lie in, and their fields, from the files that were recorded."""
-
-    def __init__(self, recording: Recording) -> None:
-        self._recording = recording
-        rows = recording.table("object").select(["kind", "name", "address", "size"]).to_pylist()
-        found = [row for row in rows if row["kind"] == "global" and row["size"]]
-        self._rows = sorted(found, key=lambda row: (row["address"], -row["size"]))
-        self._starts = [row["address"] for row in self._rows]
-        self._guesses: dict[int, _engine.Guess | None] = {}
-
-    @functools.cached_property
-    def _types(self) -> _engine.Types | None:
-        with contextlib.suppress(_engine.EngineError, OSError):
-            return _engine.Types(list(types.modules(self._recording)))
-        return None
-
-    def _find(self, address: int) -> dict[str, Any] | None:
-        at = bisect.bisect_right(self._starts, address) - 1
-        if at < 0 or address >= self._starts[at] + self._rows[at]["size"]:
-            return None
-        row: dict[str, Any] = self._rows[at]
-        return row
-
-    def name(self, address: int) -> str:
-        row = self._find(address)
-        return str(row["name"]) if row else ""
-
-    def field(self, address: int) -> str:
-        row = self._find(address)
-        if row is None or self._types is None:
-            return ""
-        start = row["address"]
-        with contextlib.suppress(_engine.EngineError, OSError):
-            if start not in self._guesses:
-                self._guesses[start] = self._types.variable(start)
-            guess = self._guesses[start]
-            if guess is None:
-                return ""
-            offset = address - start
-            place = offset % guess.element_size if guess.element_size else offset
-            return str(self._types.fields(guess, [place])[0][0])
-        return ""

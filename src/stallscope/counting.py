@@ -3,18 +3,22 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stallscope import _engine, machines
 from stallscope.analyses.pmu import EventRow, event_rows
+from stallscope.analyses.rounds import OnRound, scaled
 from stallscope.errors import StallscopeError
 
 if TYPE_CHECKING:
     from stallscope.analyses.counters import Counters
+    from stallscope.analyses.switching_cost import SwitchingCost
 
 
 @dataclass(frozen=True)
@@ -59,24 +63,22 @@ def count_here(
     for name in chosen:
         multiplexing.kind_of(name)  # unknown ones are told before anything runs
     groups, slices = split(chosen, counters, ratio)
-    number = 0
+    with round_log(log) as write:
 
-    def on_round(order: list[int], counts: list[dict[str, float]], clock: list[float]) -> None:
-        nonlocal number
-        if log is not None:
-            _append(log, number, _scaled(counts, clock))
-        number += 1
+        def on_round(order: list[int], counts: list[dict[str, float]], clock: list[float]) -> None:
+            if write is not None:
+                write(scaled(counts, clock))
 
-    found = multiplexing.run(
-        command,
-        groups,
-        ratio=slices,
-        frequency=frequency,
-        privilege=privilege,
-        seed=seed,
-        full=full,
-        on_round=on_round,
-    )
+        found = multiplexing.run(
+            command,
+            groups,
+            ratio=slices,
+            frequency=frequency,
+            privilege=privilege,
+            seed=seed,
+            full=full,
+            on_round=on_round,
+        )
     result = live(
         command,
         groups,
@@ -96,43 +98,46 @@ def overhead_here(
     *,
     counters: int = 2,
     progress: str = "page-faults",
-    window: float = 0.1,
-    pairs: int = 20,
-) -> dict[float, float]:
+    window: float = 0.02,
+    rounds: int = 200,
+) -> SwitchingCost:
     """What switching groups so often costs a steady program that runs long enough: how much more
     processor time it takes for the same progress, which an event tells. Windows in which groups are
-    switched alternate with windows in which nothing is; medians over pairs of them, so that what
-    others do on the machine meets both alike. The program is ended."""
+    switched lie between windows in which nothing is. The program is ended."""
     from stallscope.analyses.counters import split
-    from stallscope.record import multiplexing
+    from stallscope.analyses.switching_cost import switching_cost
+    from stallscope.record import switching_cost as measuring
 
     groups, _ = split(list(events), counters, None)
-    return {
-        frequency: multiplexing.cost(command, groups, frequency, progress, window, pairs)
-        for frequency in frequencies
-    }
+    found = measuring.windows(command, groups, frequencies, progress, window, rounds)
+    return switching_cost([(one.frequency, one.switches, one.overhead) for one in found])
 
 
-def _scaled(counts: list[dict[str, float]], clock: list[float]) -> dict[str, float]:
-    """A round's vector at once, by linear scaling."""
-    whole, seen, time = sum(clock), dict[str, float](), dict[str, float]()
-    for one, length in zip(counts, clock, strict=True):
-        for name, count in one.items():
-            seen[name] = seen.get(name, 0.0) + count
-            time[name] = time.get(name, 0.0) + length
-    return {name: count * whole / time[name] if time[name] else 0.0 for name, count in seen.items()}
-
-
-def _append(path: Path, number: int, counts: dict[str, float]) -> None:
-    rounded = {name: round(value, 1) for name, value in counts.items()}
+@contextlib.contextmanager
+def round_log(path: Path | None) -> Iterator[OnRound | None]:
+    """Writes a line for each round when it ends, whole, so that others can follow the file."""
+    if path is None:
+        yield None
+        return
+    numbers = itertools.count()
     try:
-        with path.open("a") as file:
-            file.write(json.dumps({"round": number, "counts": rounded}) + "\n")
+        file = path.open("w", buffering=1)
     except OSError as error:
-        raise StallscopeError(f"the log {path} cannot be written", error.strerror or "") from error
+        raise _unwritable(path, error) from error
+
+    def write(counts: dict[str, float]) -> None:
+        rounded = {name: round(value, 1) for name, value in counts.items()}
+        try:
+            file.write(json.dumps({"round": next(numbers), "counts": rounded}) + "\n")
+        except OSError as error:
+            raise _unwritable(path, error) from error
+
+    try:
+        yield write
+    finally:
+        with contextlib.suppress(OSError):  # write() has said it
+            file.close()
 
 
-def write_log(path: Path, found: Counters) -> None:
-    """A line for each round, written whole, so that others can follow it."""
-    for number, vector in enumerate(found.vectors):
-        _append(path, number, vector)
+def _unwritable(path: Path, error: OSError) -> StallscopeError:
+    return StallscopeError(f"the log {path} cannot be written", error.strerror or "")

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from stallscope import _engine, pipelines, processes, tables, viewing
-from stallscope.analyses.loops import Facts, Loops
+from stallscope.analyses.loops import Facts, Loops, removed_causes, replayed
 from stallscope.analyses.loops import loops as analyse
 from stallscope.errors import StallscopeError
 from stallscope.recording import STREAM, Recording, is_sampled, open_recording
@@ -24,9 +24,10 @@ def loops(
     machine: str | None = None,
     process: str | int | None = None,
     function: str | None = None,
+    mode: str = "real",
 ) -> Loops:
     """Of a recording with a trace: trip counts, strides, branches, misses, stalls, suggestions;
-    only loops of `function` when it is told."""
+    only loops of `function` when it is told. `mode` is the core's, as for stalls()."""
     opened = recording if isinstance(recording, Recording) else open_recording(recording)
     if is_sampled(opened.meta):
         raise StallscopeError(
@@ -53,8 +54,15 @@ def loops(
         name: tables.to_arrow(name, columns).to_pylist()
         for name, columns in found["tables"].items()
     }
-    facts, name = _facts(image, machine, rows["loop"])
-    result = analyse(str(opened.path), name, rows, found["instructions"], facts)
+    core = pipelines.core_view(image, machine=machine, mode=mode)
+
+    def analysed(core: pipelines.CoreView) -> Loops:
+        facts = _facts(image, machine, core, rows["loop"])
+        return analyse(str(opened.path), core.machine_name, rows, found["instructions"], facts)
+
+    result = analysed(core)
+    for cause in sorted(removed_causes(result)):
+        result = replayed(result, cause, analysed(core.but(without=(cause,))))
     if function is None:
         return result
     kept = tuple(row for row in result.rows if row.function == function)
@@ -64,10 +72,12 @@ def loops(
 
 
 def _facts(
-    image: Recording, machine: str | None, rows: Sequence[Mapping[str, Any]]
-) -> tuple[Facts, str]:
+    image: Recording,
+    machine: str | None,
+    core: pipelines.CoreView,
+    rows: Sequence[Mapping[str, Any]],
+) -> Facts:
     seen: Any = viewing.view(image, machine=machine)
-    core = pipelines.core_view(image, machine=machine)
     run = core.runs[0]
     level = next(
         row["level"]
@@ -85,7 +95,9 @@ def _facts(
     operations = image.table("operation").to_pylist()
     misses = _by_instruction(operations, misses)
     blocks = image.table("block").to_pylist()
-    facts = Facts(
+    model = core.machine.core
+    bundle = 1 if core.probe.mode == "single" else model.bundle
+    return Facts(
         operations={row["operation"]: row for row in operations},
         misses=misses,
         stalls=stalls,
@@ -93,8 +105,8 @@ def _facts(
         latency=core.machine.to_engine()["memory_latency"],
         completion=run.totals["completion_cycles"] / max(run.totals["instructions"], 1),
         blocks={row["block"]: row for row in blocks},
+        window=0 if core.probe.mode == "inorder" else model.rob * bundle,
     )
-    return facts, core.machine_name
 
 
 def _by_instruction(

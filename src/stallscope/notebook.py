@@ -76,8 +76,6 @@ def cell(text: str, program: str) -> Any:
     parser.add_argument("arguments", nargs="*")
     given = parser.parse_args(shlex.split(text))
     options: dict[str, Any] = {"output": given.output, "force": True, "source": given.source}
-    if given.language == "python" and given.source == "valgrind":
-        options["python_lines"] = True
     if given.machine:
         options["machine"] = given.machine
     if given.trace:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,12 +17,14 @@ from stallscope.errors import StallscopeError
 from stallscope.machines import Machine
 from stallscope.machines.fault import nearest
 from stallscope.recording import STREAM, Recording, is_sampled, open_recording
+from stallscope.scale.pieces import WARMUP, InPieces, core_in_pieces
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-FORMAT = 2  # of the model and its tables; what an earlier one left is computed again
+FORMAT = 3  # of the model and its tables; what an earlier one left is computed again
 MODES = ("real", "single", "inorder")
+OnSlice = Callable[[dict[str, int]], None]  # called with the counts of each slice when it ends
 
 
 # Sites or none; address, size and element; (base, stride) of groups; (start, size, group, to) of
@@ -46,6 +48,12 @@ class CoreProbe(msgspec.Struct, frozen=True):
     policy: str = ""
     sites: tuple[tuple[int, str, int], ...] = ()
     shapes: tuple[Shape, ...] = ()
+    # Or a nest of loops, (first, last) instruction of each, runs in tiles of so many turns.
+    tiled: tuple[tuple[int, int], ...] = ()
+    tile: int = 0
+    # In so many pieces of time by several workers, each warmed up by so many instructions.
+    pieces: int = 1
+    warmup: int = WARMUP
 
 
 class CoreResult(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -58,6 +66,7 @@ class CoreResult(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     switch_cycles: int
     truncated: bool
     files: dict[str, meta.File]
+    in_pieces: InPieces | None = None
 
 
 class CoreRun:
@@ -83,7 +92,7 @@ class CoreRun:
 
         found = self.table("core_count")
         found = found.filter(pc.equal(found.column("series"), name))
-        names = [entry[0] for entry in _engine.core_events()]
+        names = _event_names()
         counts = found.column("count").to_pylist()
         threads = found.column("thread").to_pylist()
         width = len(names)
@@ -93,7 +102,12 @@ class CoreRun:
         ]
 
 
+def _event_names() -> list[str]:
+    return [entry[0] for entry in _engine.core_events()]
+
+
 def check_probe(probe: CoreProbe) -> None:
+    _check_pieces(probe)
     if probe.mode not in MODES:
         raise StallscopeError(
             f"there is no mode {probe.mode!r}",
@@ -109,7 +123,26 @@ def check_probe(probe: CoreProbe) -> None:
             )
 
 
-def run(recording: Recording, machine: Machine, machine_name: str, probe: CoreProbe) -> CoreRun:
+def _check_pieces(probe: CoreProbe) -> None:
+    if probe.pieces < 1 or probe.warmup < 0:
+        raise StallscopeError(
+            f"a trace in {probe.pieces} pieces, warmed up by {probe.warmup} instructions",
+            "at least 1 and 0",
+        )
+    if probe.pieces > 1 and (probe.slice or probe.policy or probe.shapes or probe.tiled):
+        raise StallscopeError(
+            "a run in pieces has no slices, moves no data and tiles no loops",
+            now="run it in one piece",
+        )
+
+
+def run(
+    recording: Recording,
+    machine: Machine,
+    machine_name: str,
+    probe: CoreProbe,
+    on_slice: OnSlice | None = None,
+) -> CoreRun:
     """What a core makes of one image: kept, or by replaying the trace."""
     check_probe(probe)
     core = machine.core.to_engine()
@@ -123,8 +156,9 @@ def run(recording: Recording, machine: Machine, machine_name: str, probe: CorePr
     )
     key = hashlib.sha256(repr(parts).encode()).hexdigest()[:20]
     folder = recording.path / results.FOLDER / f"core-{key}"
-    if not (folder / results.NAME).exists():
-        found = _replay(recording, machine, core, probe)
+    kept = (folder / results.NAME).exists()
+    if not kept:
+        found = _replay(recording, machine, core, probe, on_slice)
 
         def result(files: dict[str, meta.File]) -> CoreResult:
             return CoreResult(
@@ -137,14 +171,23 @@ def run(recording: Recording, machine: Machine, machine_name: str, probe: CorePr
                 switch_cycles=found["switch_cycles"],
                 truncated=found["truncated"],
                 files=files,
+                in_pieces=found.get("in_pieces"),
             )
 
         results.keep(folder, found["tables"], result)
-    return CoreRun(recording, folder)
+    ran = CoreRun(recording, folder)
+    if kept and on_slice is not None:
+        for _, counts in ran.series("slice"):
+            on_slice(counts)
+    return ran
 
 
 def _replay(
-    recording: Recording, machine: Machine, core: dict[str, Any], probe: CoreProbe
+    recording: Recording,
+    machine: Machine,
+    core: dict[str, Any],
+    probe: CoreProbe,
+    on_slice: OnSlice | None,
 ) -> dict[str, Any]:
     if not recording.meta.trace:
         raise results.NoTrace(
@@ -163,12 +206,26 @@ def _replay(
         "switch_lines": probe.switch_lines,
         "policy": probe.policy,
         "sites": list(probe.sites),
+        "tiled": list(probe.tiled),
+        "tile": probe.tile,
         "shapes": [(list(shape[0]), *shape[1:4], *map(list, shape[4:])) for shape in probe.shapes],
     }
     placed = list(results.placed(recording)) if probe.objects else []
+    if probe.pieces > 1:
+        split = {"pieces": probe.pieces, "warmup": probe.warmup}
+        return core_in_pieces(recording, machine.to_engine(), core, options, placed, **split)
     stream = str(recording.path / STREAM)
+    names = _event_names()
+
+    def tell(counts: list[int]) -> None:
+        assert on_slice is not None
+        on_slice(dict(zip(names, counts, strict=True)))
+
+    told = None if on_slice is None else tell
     try:
-        found: dict[str, Any] = _engine.stalls(stream, machine.to_engine(), core, options, placed)
+        found: dict[str, Any] = _engine.stalls(
+            stream, machine.to_engine(), core, options, placed, told
+        )
     except _engine.EngineError as error:
         raise StallscopeError(*error.args) from error
     return found
@@ -184,8 +241,10 @@ class CoreView:
         machine: Machine,
         machine_name: str,
         probe: CoreProbe,
+        on_slice: OnSlice | None = None,
     ) -> None:
         self.recording = recording
+        self._on_slice = on_slice
         self.machine, self.machine_name = machine, machine_name
         self.probe = probe
         self._images = list(images)
@@ -198,7 +257,8 @@ class CoreView:
         found, refused = [], []
         for image in self._images:
             try:
-                found.append(run(image, self.machine, self.machine_name, self.probe))
+                ran = run(image, self.machine, self.machine_name, self.probe, self._on_slice)
+                found.append(ran)
             except results.NoTrace as error:
                 refused.append((image, error))
         if not found:
@@ -206,10 +266,12 @@ class CoreView:
         self.left_out = [image for image, _ in refused]
         return found
 
-    def but(self, **changes: Any) -> CoreView:
+    def but(self, *, on_slice: OnSlice | None = None, **changes: Any) -> CoreView:
         """The same with another probe."""
         probe = msgspec.structs.replace(self.probe, **changes)
-        return CoreView(self.recording, self._images, self.machine, self.machine_name, probe)
+        return CoreView(
+            self.recording, self._images, self.machine, self.machine_name, probe, on_slice
+        )
 
 
 def core_view(

@@ -4,8 +4,10 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from stallscope import clustering
 from stallscope.analyses.placement import PlacedThread, cpu_list, processors
@@ -135,8 +137,9 @@ def _comment(name: str) -> str:
     return "".join(c if c.isprintable() else "?" for c in name)
 
 
-def on_host(rows: list[PlacedThread], weights: dict[int, int]) -> list[PlacedThread]:
-    """The same chips, as far as this machine has as many processors: numbers that exist."""
+def on_host(rows: Sequence[Any], weights: dict[int, int]) -> list[PlacedThread]:
+    """The same chips, as far as this machine has as many processors: numbers that exist. `rows`
+    have a thread with its name, cluster and chip."""
     usable = sorted(os.sched_getaffinity(0))
     chips = sorted({row.chip for row in rows})
     parts = {

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 SUFFIX = ".stallscope"
 CHILDREN = "children"
 STREAM = "stream.ss"
+VALUES = "values.ss"
 LIVE_SOURCES = ("clock", "perf")  # samples at native speed
 PAGES = "pages"  # the source by page protection
 

@@ -247,14 +247,18 @@ def keep(
     found: dict[str, Any],
     result: Callable[[dict[str, meta.File]], msgspec.Struct],
 ) -> None:
-    """Writes tables of the engine and what `result` makes of their files into a new folder."""
+    """Writes tables, of the engine or of Arrow, and what `result` makes of their files into a new
+    folder."""
+    import pyarrow as pa
+
     folder.parent.mkdir(exist_ok=True, mode=0o700)
     fresh = Path(tempfile.mkdtemp(prefix="new-", dir=folder.parent))
     try:
         files = {}
         for name, columns in found.items():
             writer = tables.TableWriter(fresh / f"{name}.parquet", name)
-            writer.append(tables.to_arrow(name, columns))
+            made = isinstance(columns, pa.Table)
+            writer.append(columns if made else tables.to_arrow(name, columns))
             writer.close()
             files[writer.path.name] = meta.digest(writer.path)
         document = msgspec.json.encode(result(files))

@@ -17,11 +17,13 @@ from typing import Any
 import msgspec
 
 from stallscope import machines, meta, processes
+from stallscope.analyses.live import LiveView, live_objects
 from stallscope.analyses.objects import MissView, objects
 from stallscope.errors import StallscopeError
 from stallscope.machines import Machine
 from stallscope.machines.keys import POLICIES
 from stallscope.pipelines import CoreProbe, CoreView
+from stallscope.record.so_far import SO_FAR, look
 from stallscope.recording import STREAM, SUFFIX, Recording, is_sampled, open_recording
 from stallscope.reporting import report
 from stallscope.sampling import make_probe
@@ -81,6 +83,8 @@ class Desk:
             "stream_bytes": size,
             "seconds": _age(facts.created),
         }
+        if facts.state != DONE and is_sampled(facts):
+            return found | self._sampled(path)
         if facts.state == DONE or not size or size > LARGEST:
             return found
         with self._busy:
@@ -88,6 +92,20 @@ class Desk:
             if known is None or known[0] != size:
                 self._live = {name: (size, _so_far(path))}
             return found | self._live[name][1]
+
+    def look(self, name: str) -> dict[str, Any]:
+        """Somebody looks at a recording that is being made, and will for some seconds."""
+        path = self._path(name)
+        facts = meta.read(path)
+        if facts.state != DONE and is_sampled(facts):
+            look(path)
+        return {}
+
+    def _sampled(self, path: Path) -> dict[str, Any]:
+        """Of a run at native speed, whose recorder writes what there is when somebody looks."""
+        with self._busy, contextlib.suppress(StallscopeError, OSError):  # it is being exchanged
+            self._live = {path.name: (0, _samples_so_far(Recording(path / SO_FAR)))}
+        return self._live.get(path.name, (0, {}))[1]
 
     def machine(self, name: str) -> dict[str, Any]:
         """What can be changed of the machine that a recording was made with."""
@@ -187,6 +205,17 @@ def _so_far(path: Path) -> dict[str, Any]:
                 found["levels"] = msgspec.to_builtins(rows.levels)
                 found["objects"] = msgspec.to_builtins(rows.rows[:OBJECTS])
     return found | {"took": time.monotonic() - begin}
+
+
+def _samples_so_far(recording: Recording) -> dict[str, Any]:
+    rows = live_objects(LiveView(recording, list(recording.processes())))
+    return {
+        "samples": rows.samples,
+        "states": msgspec.to_builtins(rows.states),
+        "threads": len(rows.threads),
+        "objects": msgspec.to_builtins(rows.rows[:OBJECTS]),
+        "levels": [],
+    }
 
 
 def _machine(recording: Recording) -> Machine:

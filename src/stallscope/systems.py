@@ -9,11 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from stallscope import _engine, machines, processes
+from stallscope import _engine, machines, processes, watch_targets
 from stallscope.errors import StallscopeError
 from stallscope.machines.fault import nearest
 from stallscope.monitors import Monitor, load
-from stallscope.recording import STREAM, Recording, is_sampled, newest, open_recording
+from stallscope.monitors.compiler import when_name
+from stallscope.monitors.watches import SIMULATED, Watches, check_place
+from stallscope.recording import STREAM, VALUES, Recording, is_sampled, newest, open_recording
 
 __all__ = ["MonitorRow", "System", "SystemResult", "monitor_run", "newest"]
 MACHINE = "four-core"
@@ -69,12 +71,40 @@ class SystemResult:
     faults: tuple[str, ...]
 
 
+def monitor_row(
+    monitor: Monitor, state: dict[str, Any], words: dict[str, int], acts: int
+) -> MonitorRow:
+    account = state["account"]
+    busy = account["busy"] + account["starting"] + account["waking"]
+    return MonitorRow(
+        monitor=monitor.name,
+        signals=account["signals"],
+        dropped=account["dropped_high"] + account["dropped_low"],
+        tasks=account["tasks"],
+        instructions=account["instructions"],
+        busy=busy / max(state["now"], 1),
+        acts=acts,
+        faults=account["faults"],
+        words=words,
+    )
+
+
+def faults_of(monitor: Monitor, state: dict[str, Any]) -> list[str]:
+    return [f"{monitor.name}: cycle {cycle:,}: {what}" for what, cycle, *_ in state["faults"]]
+
+
 class System:
     """Programs whose threads are loaded once and run as often as one likes."""
 
     def __init__(
-        self, recordings: Sequence[Recording | str | Path], machine: str = MACHINE
+        self,
+        recordings: Sequence[Recording | str | Path],
+        machine: str = MACHINE,
+        watches: Watches | None = None,
     ) -> None:
+        """`watches`: memory whose accesses monitors are told of, in what recordings call it."""
+        self.watches = watches or Watches()
+        self.valued = True  # all recordings know what memory held
         self.machine_name = machine
         self.machine = machines.load(machine)
         self.paths: list[str] = []
@@ -97,10 +127,41 @@ class System:
                 now="stallscope record --trace --no-children -- PROGRAM",
             )
         self.paths.append(str(opened.path))
+        ranges, names = self._ranges(images[0])
+        values = images[0].path / VALUES
+        self.valued = self.valued and values.exists()
+        watches = self.watches
+        kept = str(values) if watches.data and values.exists() else ""
+        words = (ranges, names, watches.access, kept, watches.data)
         try:
-            self._threads.load(str(images[0].path / STREAM), LINE_BITS, MOST)
+            self._threads.load(str(images[0].path / STREAM), LINE_BITS, MOST, *words)
         except _engine.EngineError as error:
             raise StallscopeError(*error.args) from error
+
+    def _ranges(self, image: Recording) -> tuple[list[tuple[int, int, int]], list[int]]:
+        ranges = []
+        for number, text in enumerate(self.watches.targets):
+            target = watch_targets.find(image, text)
+            if target.heap is not None:
+                raise StallscopeError(f"{text}: monitors watch addresses and variables")
+            ranges += [(start, end, number) for start, end in target.ranges]
+        return ranges, [when_name(text) for text in self.watches.targets]
+
+    def _check(self, monitors: Sequence[Monitor]) -> None:
+        check_place(monitors, SIMULATED)
+        for one in monitors:
+            missing = set(one.watch) - set(self.watches.targets)
+            if missing or (one.looks_at_data and not self.watches.data):
+                raise StallscopeError(
+                    f"{one.name} watches what was not loaded",
+                    now="System(recordings, watches=Watches.of(monitors)), or monitor_run",
+                )
+            if one.looks_at_data and not self.valued:
+                raise StallscopeError(
+                    f"{one.name} looks at what was read or written, and a recording has only "
+                    "addresses",
+                    now="stallscope record --trace --values -- PROGRAM",
+                )
 
     def run(
         self,
@@ -121,6 +182,7 @@ class System:
         if not 1 <= cores <= 64:
             raise StallscopeError(f"{cores} cores: between 1 and 64")
         loaded = [one if isinstance(one, Monitor) else load(one) for one in monitors]
+        self._check(loaded)
         chips = {**CHIPS, "cores": cores, "protocol": protocol}
         images = [(one.image.to_engine(), dict(one.config)) for one in loaded]
         try:
@@ -134,22 +196,10 @@ class System:
     ) -> SystemResult:
         rows, faults = [], []
         for number, (monitor, state) in enumerate(zip(loaded, found["monitors"], strict=True)):
-            account = state["account"]
-            busy = account["busy"] + account["starting"] + account["waking"]
-            rows.append(
-                MonitorRow(
-                    monitor=monitor.name,
-                    signals=account["signals"],
-                    dropped=account["dropped_high"] + account["dropped_low"],
-                    tasks=account["tasks"],
-                    instructions=account["instructions"],
-                    busy=busy / max(state["now"], 1),
-                    acts=sum(1 for act in found["acts"] if act[0] == number),
-                    faults=account["faults"],
-                    words={},
-                )
-            )
-            faults += [f"{monitor.name}: cycle {c:,}: {what}" for what, c, _, _ in state["faults"]]
+            words = {name: state["scratch"][at // 8] for name, at in monitor.image.words.items()}
+            acts = sum(1 for act in found["acts"] if act[0] == number)
+            rows.append(monitor_row(monitor, state, words, acts))
+            faults += faults_of(monitor, state)
         counts = (
             "misses upgrades updates write_invalidates write_backs bus_busy bus_waits memory_busy "
             "memory_waits contexts together update_cycles illegal"
@@ -178,7 +228,9 @@ class System:
         )
 
 
-def recorded(program: Sequence[str], machine: str = MACHINE) -> System:
+def recorded(
+    program: Sequence[str], machine: str = MACHINE, watches: Watches | None = None
+) -> System:
     """A program that is run and recorded for this alone; nothing of the recording stays."""
     from stallscope.record import record
 
@@ -188,10 +240,11 @@ def recorded(program: Sequence[str], machine: str = MACHINE) -> System:
             output=Path(folder) / "program.stallscope",
             machine="none",
             trace=True,
+            values=watches is not None and watches.data,
             turn=200,
             children=False,
         )
-        return System([made.recording], machine)
+        return System([made.recording], machine, watches)
 
 
 def monitor_run(
@@ -199,12 +252,15 @@ def monitor_run(
     recordings: Recording | str | Path | Sequence[Recording | str | Path] | None = None,
     *,
     machine: str = MACHINE,
+    watch: Sequence[str] = (),
     **options: Any,
 ) -> SystemResult:
     """Recordings (the newest here when not told), one after the other, with monitors beside them;
-    options are those of `System.run`."""
-    asked = [monitors] if isinstance(monitors, str | Monitor) else list(monitors)
+    `watch` is memory that they are told of beside what they watch themselves; options are those of
+    `System.run`."""
+    named = [monitors] if isinstance(monitors, str | Monitor) else list(monitors)
+    asked = [one if isinstance(one, Monitor) else load(one) for one in named]
     if recordings is None:
         recordings = [open_recording()]
     several = [recordings] if isinstance(recordings, Recording | str | Path) else list(recordings)
-    return System(several, machine).run(asked, sequential=True, **options)
+    return System(several, machine, Watches.of(asked, watch)).run(asked, sequential=True, **options)

@@ -13,7 +13,7 @@ import contextlib
 import datetime
 import os
 import tempfile
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -111,11 +111,10 @@ class _Made:
         if not asked:
             return
         uses = _uses(self.replay, misses)
-        calls = _calls(self.replay.recording)
+        known = calls(self.replay.recording)
         for bucket in asked[:MOST]:
             row = self.buckets[bucket]
-            largest = -(-row["bytes"] // max(row["blocks"], 1))
-            guess = self.engine.infer(uses[bucket], calls.get(row["site"], []), largest)
+            guess = self.engine.infer(uses[bucket], known.get(row["site"], []), largest(row))
             if guess is not None:
                 yield bucket, guess
 
@@ -229,12 +228,20 @@ def _uses(
         for number, missed in by_operation.items():
             if number in operations:
                 row = operations[number]
-                times = max(1, row["executions"] * missed // of_operation[number])
-                uses.append((row["address"], row["kind"] == STORE, row["size"], times))
+                uses.append(use(row, max(1, row["executions"] * missed // of_operation[number])))
     return found
 
 
-def _calls(recording: Recording) -> dict[int, list[int]]:
+def use(operation: Mapping[str, Any], times: int) -> tuple[int, bool, int, int]:
+    return operation["address"], operation["kind"] == STORE, operation["size"], times
+
+
+def largest(bucket: Mapping[str, Any]) -> int:
+    """Bytes of one of its blocks, if they are of one size."""
+    return int(-(-bucket["bytes"] // max(bucket["blocks"], 1)))
+
+
+def calls(recording: Recording) -> dict[int, list[int]]:
     """Of each site, where the calls return to that lead from the allocator to whoever asked."""
     found: dict[int, list[int]] = {}
     done: set[int] = set()

@@ -10,7 +10,8 @@ from typing import Any
 from stallscope import _engine, processes, tables, watch_targets
 from stallscope.analyses.watch import Hit, Watched, watched
 from stallscope.errors import StallscopeError
-from stallscope.recording import STREAM, Recording, is_sampled, open_recording
+from stallscope.record.watch_spec import condition_of
+from stallscope.recording import STREAM, VALUES, Recording, is_sampled, open_recording
 
 READS, WRITES = 1, 2
 LOG = 10_000
@@ -26,12 +27,14 @@ def watch(
     log: int = LOG,
     paths: bool = True,
     process: str | int | None = None,
+    condition: str | None = None,
+    snapshot: bool = False,
     on_hit: Callable[[Hit], object] | None = None,
 ) -> Watched:
     """Every access to `targets` (see stallscope.watch_targets) in a recording with a trace.
 
     `stop` ends the replay after so many; `on_hit` is called with each that is logged, in their
-    order."""
+    order. `condition` ('value > 5') and `snapshot` need a recording with values."""
     opened = recording if isinstance(recording, Recording) else open_recording(recording)
     asked = [targets] if isinstance(targets, str) else list(targets)
     if not asked:
@@ -39,9 +42,9 @@ def watch(
     if not reads and not writes:
         raise StallscopeError("neither reads nor writes are watched")
     image = _image(opened, process)
-    found = _run(
-        image, asked, (READS if reads else 0) | (WRITES if writes else 0), stop, log, paths
-    )
+    kind = (READS if reads else 0) | (WRITES if writes else 0)
+    looked = _values(image, condition, snapshot)
+    found = _run(image, asked, kind, stop, log, paths, looked)
     shown = {name: tables.to_arrow(name, columns) for name, columns in found["tables"].items()}
     result = watched(str(opened.path), asked, image.table("operation"), shown, found)
     if on_hit is not None:
@@ -70,8 +73,28 @@ def _image(opened: Recording, process: str | int | None) -> Recording:
     return images[0]
 
 
+def _values(image: Recording, condition: str | None, snapshot: bool) -> tuple[str, str, int, bool]:
+    """File, comparison, limit and whether all bytes are kept, as the engine takes them."""
+    comparison, limit = condition_of(condition) if condition is not None else ("", 0)
+    path = image.path / VALUES
+    if path.exists():
+        return str(path), comparison, limit, snapshot
+    if condition is not None or snapshot:
+        raise StallscopeError(
+            f"--if and --snapshot look at values, and {image.path.name} has only addresses",
+            now="stallscope record --trace --values -- PROGRAM",
+        )
+    return "", comparison, limit, snapshot
+
+
 def _run(
-    image: Recording, asked: list[str], kind: int, stop: int, log: int, paths: bool
+    image: Recording,
+    asked: list[str],
+    kind: int,
+    stop: int,
+    log: int,
+    paths: bool,
+    looked: tuple[str, str, int, bool],
 ) -> dict[str, Any]:
     ranges: list[tuple[int, int, int]] = []
     heap: list[tuple[list[int], bool, int, int, int, int]] = []
@@ -86,7 +109,15 @@ def _run(
                 quiet = watch_targets.quiet_code(image)
     try:
         found = _engine.watch(
-            str(image.path / STREAM), ranges, heap, [kind] * len(asked), quiet, stop, log, paths
+            str(image.path / STREAM),
+            ranges,
+            heap,
+            [kind] * len(asked),
+            quiet,
+            stop,
+            log,
+            paths,
+            *looked,
         )
     except _engine.EngineError as error:
         raise StallscopeError(*error.args) from error

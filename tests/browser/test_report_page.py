@@ -12,6 +12,9 @@ import pytest
 
 from conftest import STALLSCOPE, Made, Recorder, run
 from stallscope import workloads
+from stallscope.recording import Recording
+from stallscope.reporting import report
+from stallscope.views.html import write
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = "src/stallscope/views/html/page"
@@ -185,3 +188,24 @@ def test_json_has_what_the_page_has(made: Made, page: Path) -> None:
     inside = json.loads(text[start : text.index("</script>", start)])
     assert inside["verdict"] == document["verdict"]
     assert inside["parts"].keys() == document["parts"].keys()
+
+
+def test_a_page_with_many_rows_draws_few_of_them(made: Made, tmp_path: Path, visit: Visit) -> None:
+    """So that it answers at once; benchmarks/large_report.py has the times."""
+    document = report(Recording(made.path), advice=False)
+    for name in ("objects", "functions", "lines", "evictions"):
+        part = document["parts"][name]
+        part["rows"] = (part["rows"] * 3000)[:3000]
+        part["total"] = 1_000_000
+    write(document, tmp_path / "large.html")
+    seen = visit(tmp_path / "large.html")
+    for title in TITLES:
+        seen.tab(title)
+        seen.panel().locator("h2").first.wait_for()
+    assert seen.page.evaluate("document.querySelectorAll('tr').length") < 1000
+    seen.tab("Objects")
+    found = seen.panel().locator(".table").last
+    assert "the recording has 1,000,000; the page holds the first 3,000" in found.inner_text()
+    found.get_by_role("button", name="Show 200 more").click()
+    assert found.locator("tbody tr").count() == 225
+    assert not seen.troubles

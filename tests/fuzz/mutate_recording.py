@@ -23,7 +23,7 @@ from typing import Any
 import stallscope
 import stallscope._engine
 from stallscope.errors import StallscopeError
-from stallscope.recording import STREAM, Recording
+from stallscope.recording import STREAM, VALUES, Recording
 
 HANG_SECONDS = 20
 
@@ -63,6 +63,8 @@ def read(folder: Path, name: str) -> Any:
         if checked["errors"]:
             raise StallscopeError(str(checked["violations"]))
         return checked
+    if name == VALUES:
+        return stallscope._engine.check_values(str(folder / STREAM), str(folder / VALUES))
     if name.endswith(".parquet"):
         return recording.table(name.removesuffix(".parquet"))
     return recording.meta
@@ -75,7 +77,7 @@ def outcome(folder: Path, name: str, truth: Any) -> str:
         return "error"
     if found == truth:
         return "same"
-    truncated = name == STREAM and found["truncated"]
+    truncated = found < truth if name == VALUES else name == STREAM and found["truncated"]
     return "truncated" if truncated else "different"
 
 
@@ -84,7 +86,7 @@ def attack(mutations: int, seed: int) -> collections.Counter[str]:
     counts: collections.Counter[str] = collections.Counter()
     with tempfile.TemporaryDirectory(prefix="stallscope-mutate-", dir="/dev/shm") as scratch:
         folder = Path(scratch) / "r.stallscope"
-        stallscope.record(["/bin/true"], output=folder)
+        stallscope.record(["/bin/true"], output=folder, trace=True, values=True)
         shutil.rmtree(folder / "children", ignore_errors=True)
         originals = {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
         truths = {name: read(folder, name) for name in originals}

@@ -35,11 +35,20 @@ PROGRAMS: dict[str, Program] = {
         for name in (
             *("abort", "crash", "environment", "exec_chain", "exit_code", "fork_tree", "heapmap"),
             *("growing", "heapfork"),
-            *("fault_address",),
+            *("fault_address", "waiting_sum"),
             *("howto_marks", "regions"),
             *("io", "jit", "killed", "longjmp", "mmaps", "signals", "skip", "spawn", "spin"),
-            *("paths", "stall_causes", "steady", "two_arrays", "typed", "vfork_exec", "waits"),
-            *("hot_struct", "no_perf", "reuses"),
+            *(
+                "passes",
+                "paths",
+                "stall_causes",
+                "steady",
+                "two_arrays",
+                "typed",
+                "vfork_exec",
+                "waits",
+            ),
+            *("hot_struct", "no_perf", "prefetches", "reuses"),
         )
     },
     "ahead": Program(libraries=("-ldl", "-pthread", "-Wl,-rpath,$ORIGIN")),
@@ -60,6 +69,8 @@ PROGRAMS: dict[str, Program] = {
     ),
     "dlopen": Program(libraries=("-ldl", "-Wl,-rpath,$ORIGIN")),
     "frames": Program(libraries=("-pthread",)),
+    "generations": Program(libraries=("-pthread",)),
+    "tilings": Program(flags=("-fno-tree-vectorize",)),
     "sharers": Program(flags=("-O2",), libraries=("-pthread",)),
     **{
         f"heaplog{kind}": Program("heaplog.c", ("-fno-builtin",), ("-pthread", *libraries))

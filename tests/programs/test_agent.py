@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import http.client
+import json
+import shutil
 import signal
 import subprocess
 import time
@@ -12,14 +14,17 @@ from pathlib import Path
 
 import pytest
 
-from conftest import STALLSCOPE
+from conftest import STALLSCOPE, run
 from stallscope import meta
 from stallscope.errors import StallscopeError
+from stallscope.record import record
+from stallscope.recording import Recording
 from stallscope.scale import agent as module
 from stallscope.scale import fleet
 from stallscope.scale.agent import Agent, Numbers, Settings
 from stallscope.scale.busy import processes
 from stallscope.scale.metrics import TYPE, Server, text
+from stallscope.scale.slim import slim
 
 PATIENCE = 120  # seconds
 
@@ -153,3 +158,78 @@ def test_the_command_ends_when_it_is_told_to(tmp_path: Path) -> None:
     _, err = running.communicate(timeout=PATIENCE)
     assert running.returncode == 0
     assert b"Traceback" not in err
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_the_command_ends_in_the_middle_of_a_look(
+    spinning: subprocess.Popen[bytes], tmp_path: Path, number: signal.Signals
+) -> None:
+    words = ["agent", "--folder", tmp_path / "a", "--program", "spin", "--duration", "100"]
+    running = subprocess.Popen([STALLSCOPE, *words], stderr=subprocess.PIPE)
+    limit = time.monotonic() + PATIENCE
+    while not list((tmp_path / "a").glob(".new-spin*")) and time.monotonic() < limit:
+        time.sleep(0.1)
+    running.send_signal(number)
+    _, err = running.communicate(timeout=PATIENCE)
+    assert running.returncode == 0
+    assert b"Traceback" not in err
+    assert len(recordings(tmp_path / "a")) == 1  # of what it saw until then
+
+
+def test_a_look_keeps_what_samples_fell_into_and_names_it_as_before(
+    spinning: subprocess.Popen[bytes], tmp_path: Path
+) -> None:
+    whole, thin = tmp_path / "whole.stallscope", tmp_path / "thin.stallscope"
+    for _ in range(5):
+        shutil.rmtree(whole, ignore_errors=True)
+        record(
+            source="clock",
+            pid=spinning.pid,
+            duration=1.0,
+            rate=499,
+            children=False,
+            heap=False,
+            output=whole,
+        )
+        if meta.read(whole).samples:
+            break
+    shutil.copytree(whole, thin)
+    slim(thin)
+    seen = [json.loads(shown("objects", path, "--json")) for path in (whole, thin)]
+    for one in seen:
+        one.pop("recording")
+    assert seen[0] == seen[1]
+    assert Recording(thin).table("bucket").num_rows < Recording(whole).table("bucket").num_rows / 4
+    assert Recording(thin).table("object").num_rows < Recording(whole).table("object").num_rows / 4
+    shown("verify", thin)
+    assert size(thin) < size(whole)
+
+
+def size(folder: Path) -> int:
+    return sum(path.stat().st_size for path in folder.iterdir())
+
+
+def shown(*words: object) -> str:
+    ran = run(STALLSCOPE, *words)
+    assert ran.status == 0, ran.stderr
+    return ran.stdout
+
+
+def test_an_agent_that_is_stopped_for_a_while_goes_on(
+    spinning: subprocess.Popen[bytes], tmp_path: Path
+) -> None:
+    command = [STALLSCOPE, "agent", "--folder", tmp_path / "agent", "--program", "spin"]
+    agent = subprocess.Popen([*map(str, command), "--budget", "50%"], stderr=subprocess.PIPE)
+    try:
+        for _ in range(8):
+            time.sleep(0.4)
+            agent.send_signal(signal.SIGSTOP)
+            time.sleep(0.3)
+            agent.send_signal(signal.SIGCONT)
+        assert agent.poll() is None
+    finally:
+        agent.send_signal(signal.SIGCONT)
+        agent.terminate()
+        _, said = agent.communicate(timeout=PATIENCE)
+    assert agent.returncode == 0, said
+    assert spinning.poll() is None

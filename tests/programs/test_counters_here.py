@@ -13,6 +13,8 @@ from typing import Any
 import pytest
 from tests.conftest import STALLSCOPE, Ran, run
 
+from stallscope.errors import StallscopeError
+
 pytestmark = pytest.mark.real_time
 
 TRACED = (
@@ -118,6 +120,17 @@ def test_hidden_counters_are_told_with_what_works(stallscope: Callable[..., Ran]
 def test_what_switching_costs_is_measured(program: Callable[..., Path]) -> None:
     from stallscope.counting import overhead_here
 
-    found = overhead_here([str(program("steady")), "100000000"], [100], window=0.05, pairs=4)
-    assert set(found) == {100}
-    assert -0.9 < found[100] < 10  # what it is depends on the machine
+    endless = [str(program("steady")), "100000000"]
+    found = overhead_here(endless, [100, 1000], window=0.02, rounds=8)
+    assert [row.frequency for row in found.rows] == [100, 1000]
+    for row in found.rows:  # what it is depends on the machine
+        assert -0.9 < row.low <= row.overhead <= row.high < 10
+        assert row.windows == 8 and row.switches > 0
+
+
+@needs_perf
+def test_without_progress_no_cost_is_told(program: Callable[..., Path]) -> None:
+    from stallscope.counting import overhead_here
+
+    with pytest.raises(StallscopeError, match="made no progress"):
+        overhead_here(["sleep", "10"], [100], rounds=1)

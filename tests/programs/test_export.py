@@ -7,6 +7,7 @@ import csv
 import gzip
 import io
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -32,6 +33,7 @@ from stallscope.views.exports import (
 )
 from stallscope.views.exports import csv as csv_export
 
+ROOT = Path(__file__).resolve().parents[2]
 HOSTILE = '<script>alert(1)</script>"\n\t\0[/bold](1)\x1b[31m\\=cmd'
 
 
@@ -126,6 +128,70 @@ def test_pprof_has_all_costs_and_names(made: Made, files: dict[str, Path]) -> No
     assert strings[0] == ""
     assert {"sum", "build", "latency", "cycles", "object"} <= set(strings)
     assert tuple(map(sum, zip(*samples, strict=True))) == costs(made)
+
+
+# What a decoder that is made for the format finds in it.
+DECODE_PPROF = """
+const { Profile } = require(process.argv[1]);
+const profile = Profile.decode(
+  require("zlib").gunzipSync(require("fs").readFileSync(process.argv[2])));
+const text = (index) => profile.stringTable.strings[Number(index)];
+const sums = profile.sampleType.map((_, i) =>
+  profile.sample.reduce((sum, sample) => sum + Number(sample.value[i]), 0));
+console.log(JSON.stringify({
+  types: profile.sampleType.map((one) => [text(one.type), text(one.unit)]), sums,
+  functions: profile.function.map((one) => text(one.name)),
+}));
+"""
+
+
+def package(name: str) -> Path:
+    """A package that npm installed when this was built."""
+    found = next(ROOT.glob(f"build/cp3*/src/stallscope/views/html/page/node_modules/{name}"), None)
+    if found is None or shutil.which("node") is None:
+        pytest.skip("built without npm")
+    return found
+
+
+def test_pprof_is_read_by_a_decoder_of_its_own(made: Made, files: dict[str, Path]) -> None:
+    words = ["node", "-e", DECODE_PPROF, package("pprof-format"), files["pprof"]]
+    ran = subprocess.run(words, capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr
+    found = json.loads(ran.stdout)
+    assert found["types"] == [["L1D misses", "count"], ["latency", "cycles"]]
+    assert tuple(found["sums"]) == costs(made)
+    assert {"sum", "build"} <= set(found["functions"])
+
+
+def test_the_firefox_profiler_reads_its_format(
+    made: Made, files: dict[str, Path], tmp_path: Path
+) -> None:
+    """By the profiler's own commands, which keep a process that holds the profile."""
+    program = package("@firefox-devtools/profiler-cli") / "dist" / "profiler-cli.js"
+
+    def asked(*words: object, times: int = 1) -> str:
+        command = ["node", str(program), *map(str, words)]
+        home = os.environ | {"HOME": str(tmp_path)}
+        for _ in range(times):
+            ran = subprocess.run(command, capture_output=True, text=True, env=home, timeout=120)
+            if ran.returncode == 0:
+                return ran.stdout
+        raise AssertionError(ran.stderr)
+
+    named = shutil.copy(files["firefox"], tmp_path / "hot.json")
+    try:
+        asked("load", named, times=20)  # it waits for that process for half a second only
+        found = json.loads(asked("thread", "functions", "--json"))
+        assert "hot_struct" in asked("profile", "info")
+    finally:
+        asked("stop", "--all")
+    by_name = {one["name"]: one for one in found["functions"]}
+    assert {"sum", "build"} <= set(by_name)
+    objects = {row.object: row for row in api.objects(api.view(made.path)).rows}
+    worst = max(found["functions"], key=lambda one: one["selfSamples"])
+    assert objects[worst["name"].strip("[]")].latency == worst["selfSamples"]
+    shares = worst["selfSamples"] / (worst["selfPercentage"] / 100)
+    assert round(shares) == costs(made)[1]
 
 
 def test_callgrind_annotate_reads_its_format(made: Made, files: dict[str, Path]) -> None:

@@ -3,13 +3,14 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from conftest import Recorder
+from conftest import Made, Recorder
 from stallscope.analyses.objects import ObjectRow, Objects
 from stallscope.errors import StallscopeError
 
@@ -81,10 +82,58 @@ def test_memory_of_extensions_is_named_by_the_line_of_python(
 ) -> None:
     script = tmp_path / "target.py"
     script.write_text(TARGET)
-    made = record(sys.executable, "-I", "-S", script, options=["--python-lines"])
+    made = record(sys.executable, "-I", "-S", script)
     assert made.status == 0, made.ran.stderr
     assert made.ran.stdout.strip() == "None"
     named = [row for row in made.rows("object") if row["kind"] == "named"]
     [row] = [row for row in named if row["name"] == "make (target.py:5)"]
     assert row["size"] == 300000
     assert row["address"] in {block["address"] for block in made.heap()}
+
+
+# The lines of one thread are asked for while the other one runs.
+THREADS = """
+import ctypes, threading
+
+def make(size):
+    return libc.malloc(ctypes.c_size_t(size))
+
+def work():
+    for size in range(1000, 1010):
+        make(size)
+
+libc = ctypes.CDLL(None)
+libc.malloc.restype = ctypes.c_void_p
+threads = [threading.Thread(target=work) for _ in range(2)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+"""
+
+
+def test_asking_for_the_line_is_no_part_of_the_recording(tmp_path: Path, record: Recorder) -> None:
+    script = tmp_path / "alone" / "target.py"  # Python reads the folder that a script is in
+    script.parent.mkdir()
+    script.write_text(TARGET)
+    # Functions that are bound at their first call may be called first while nobody looks.
+    same = {"PYTHONHASHSEED": "0", "PYTHONDONTWRITEBYTECODE": "1", "LD_BIND_NOW": "1"}
+    env = {**os.environ, **same}
+    named = record(sys.executable, "-S", script, env=env)
+    unnamed = record(sys.executable, "-S", script, env=env, options=["--no-heap"])
+    assert "make (target.py:5)" in {row["name"] for row in named.rows("object")}
+    assert counted(named) == counted(unnamed)
+
+
+def counted(made: Made) -> tuple[int, int, int]:
+    return made.info.instructions, made.info.loads, made.info.stores
+
+
+def test_threads_without_the_interpreters_lock_are_named_too(
+    tmp_path: Path, record: Recorder
+) -> None:
+    script = tmp_path / "target.py"
+    script.write_text(THREADS)
+    made = record(sys.executable, "-I", "-S", script, options=["--trace", "--turn", "100"])
+    sizes = [row["size"] for row in made.rows("object") if row["name"] == "make (target.py:5)"]
+    assert sorted(sizes) == sorted([*range(1000, 1010)] * 2)

@@ -101,6 +101,15 @@ def test_pages_by_protection(record: Recorder, workload: Callable[[str], Path]) 
     assert policies[1].misses < policies[0].misses
 
 
+def test_variables_have_their_names_by_protection_too(
+    record: Recorder, program: Callable[..., Path]
+) -> None:
+    made = record(program("passes"), 40, source="pages", options=["--active", "48"])
+    found = stallscope.pages(stallscope.page_view(made.path))
+    area = next(row for row in found.objects if row.object == "area")
+    assert area.footprint_pages >= 766  # of 768: its first and last page have others on them
+
+
 @pytest.mark.parametrize(
     ("name", "words"), [("threads200", ()), ("signals", ()), ("spawn", ()), ("io", ())]
 )

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+import stallscope as api
 from conftest import Made, Ran, Recorder, run
 
 Build = Callable[..., Path]
@@ -36,6 +37,24 @@ def test_two_hundred_threads_keep_names_that_were_set_late(
     assert all(row["instructions"] > 1000 for row in made.rows("thread"))
     assert all(row["ended"] is not None for row in made.rows("thread")[1:])
     assert all(row["parent"] == 1 for row in made.rows("thread")[1:])
+
+
+def test_prefetch_instructions_bring_lines_and_are_no_accesses(
+    record: Recorder, program: Build
+) -> None:
+    """Of every form, also where nothing but the prefetch needs the address."""
+    made = record(program("prefetches"), options=["--trace", "--machine", "default"])
+    assert (made.status, made.ran.stdout) == (0, "sum=0\n")
+    lines = 40
+    prefetches = [row for row in made.rows("operation") if row["kind"] == 4]
+    assert sum(row["executions"] for row in prefetches) == 6 * lines + 2
+    assert {row["function"] for row in prefetches} == {"prefetch_all", "prefetch_maybe"}
+    reads = accesses_of(made, "read_all", 0, 1)
+    assert reads == 7 * lines
+    misses = {row.object: row.misses for row in api.objects(api.view(made.path)).rows}
+    assert misses["none"] == lines
+    prefetched = ("plain", "based", "scaled", "lost", "maybe", "written", "near", "own")
+    assert [misses.get(name, 0) for name in prefetched] == [0] * len(prefetched)
 
 
 @BOTH

@@ -114,6 +114,7 @@ REFUSED = {
         ("GET", "api/recordings"),
         ("GET", "api/live"),
         ("POST", "api/report"),
+        ("POST", "api/look"),
         ("POST", "api/what-if"),
         ("OPTIONS", "api/report"),
     ],
@@ -145,6 +146,7 @@ def test_who_is_at_home_is_let_in(server: Server) -> None:
 def test_nothing_is_changed_by_get_and_only_json_is_taken(server: Server, made: Made) -> None:
     assert server.ask("api/report").status == 405
     assert server.ask("api/what-if").status == 405
+    assert server.ask("api/look").status == 405
     form = {"Content-Type": "application/x-www-form-urlencoded"}
     assert server.ask("api/report", "POST", f"name={made.path.name}", form).status == 415
     assert server.ask("api/report", "POST", "x" * 200_000, JSON).status == 413

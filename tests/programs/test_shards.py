@@ -64,6 +64,17 @@ def test_shards_of_a_random_trace_add_up_to_the_whole(
     check(imported, count)
 
 
+@pytest.mark.parametrize("count", [2, 16])
+def test_shards_of_a_program_that_prefetches_add_up_to_the_whole(
+    shared_record: Recorder,
+    program: Callable[..., Path],
+    count: int,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(shards, "Pool", HereAndNow)
+    check(shared_record(program("prefetches"), options=["--trace"]).path, count)
+
+
 @pytest.mark.parametrize("count", [2, 64])
 def test_shards_of_a_program_add_up_to_the_whole(
     recorded: Path, count: int, monkeypatch: pytest.MonkeyPatch
@@ -106,6 +117,15 @@ def test_shards_by_several_processes(recorded: Path, stallscope: Callable[..., R
     expected = [(r.level, r.accesses, r.misses, r.evictions) for r in whole(recorded)[0].rows]
     keys = ("level", "accesses", "misses", "evictions")
     assert [tuple(row[key] for key in keys) for row in found["rows"]] == expected
+    kept = {path: path.stat().st_mtime_ns for path in (recorded / "results").glob("shards-*")}
+    assert kept
+    again = api.replay_in_shards(recorded, 4, machine="default")
+    rows = [(r.level, r.accesses, r.misses, r.evictions) for r in again.levels().rows]
+    assert rows == expected
+    assert all(path.stat().st_mtime_ns == when for path, when in kept.items())
+    for path in kept:  # what is damaged is computed again
+        path.write_bytes(b"short")
+    assert api.replay_in_shards(recorded, 4, machine="default").levels().rows == again.levels().rows
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,9 @@ from typing import Any
 import pytest
 from tests.conftest import Made, Ran, Recorder
 
+from stallscope.analyses.counters import counters
+from stallscope.pipelines import core_view
+
 CAUSES = {
     "data_cache",
     "translation",
@@ -209,14 +212,51 @@ def test_multiplexed_counts_stand_beside_full_ones(
         assert 0 <= row["low"] <= row["estimate"] <= row["high"]
     lines = [json.loads(line) for line in log.read_text().splitlines()]
     assert [line["round"] for line in lines] == list(range(found["rounds"]))
-    assert sum(line["counts"]["mispredicts"] for line in lines) == pytest.approx(
-        rows["mispredicts"]["estimate"], rel=1e-3
-    )
+    linear = stallscope("counters", recording.path, "--json", "--estimator", "linear", *words)
+    scaled = {row["event"]: row for row in json.loads(linear.stdout)["rows"]}
+    for event in ("mispredicts", "branches", "instructions"):
+        assert sum(line["counts"][event] for line in lines) == pytest.approx(
+            scaled[event]["estimate"], rel=1e-3
+        )
     # What a switch takes belongs to nothing that is counted, and bends no estimate.
     for name in ("completion_cycles", "stall_cycles"):
         assert rows[name]["error"] < 0.1, rows[name]
     # A switch of counters costs cycles: 2,000 of 20,000.
     assert 0.05 < found["overhead"] < 0.15
+
+
+def test_rounds_are_told_while_the_core_runs(made: Callable[..., Made]) -> None:
+    recording = made("switches", PROGRAMS["switches"][1])
+    view = core_view(recording.path, machine="power5")
+    kept = recording.path / "results"
+    before = len(list(kept.glob("core-*")))
+    told: list[tuple[int, dict[str, float]]] = []
+
+    def on_round(counts: dict[str, float]) -> None:
+        told.append((len(list(kept.glob("core-*"))), counts))
+
+    options: dict[str, Any] = {"slice_length": 30_000, "ratio": 15, "skip": 2}
+    found = counters(view, ("all",), on_round=on_round, **options)
+    assert len(told) == found.rounds
+    assert {at for at, _ in told} == {before}  # the result is kept when all is over
+    # What is kept tells the same.
+    again: list[dict[str, float]] = []
+    counters(view, ("all",), on_round=again.append, **options)
+    assert again == [counts for _, counts in told]
+    cycles = sum(counts["cycles"] for counts in again)
+    assert cycles == pytest.approx(found.rows[0].full)
+
+
+def test_a_log_that_cannot_be_written_gets_its_sentence(
+    made: Callable[..., Made], stallscope: Callable[..., Ran], tmp_path: Path
+) -> None:
+    recording = made("switches", PROGRAMS["switches"][1])
+    words = ("--ratio", "10", "--slice", "20k", "--machine", "ppc970", "--log")
+    ran = stallscope("counters", recording.path, *words, tmp_path / "none" / "log")
+    assert (ran.status, "cannot be written" in ran.stderr) == (2, True)
+    if Path("/dev/full").exists():
+        ran = stallscope("counters", recording.path, *words, "/dev/full")
+        assert (ran.status, "cannot be written" in ran.stderr) == (2, True)
 
 
 def test_slices_of_instructions_are_the_same_in_every_mode(

@@ -12,8 +12,10 @@ from typing import Any
 import pytest
 from tests.conftest import Made, Ran, Recorder
 
-from stallscope import StallscopeError, _engine, watch
+from stallscope import StallscopeError, _engine, watch, watch_program
+from stallscope.analyses.watch import Watched
 from stallscope.recording import STREAM, open_recording
+from stallscope.watch_verb import watch_captured
 
 SOURCE = Path(__file__).with_name("overflow.c").read_text().splitlines()
 PAST = next(i for i, line in enumerate(SOURCE, 1) if "one past" in line and "made" in line)
@@ -114,7 +116,10 @@ def test_the_verb(made: Made, stallscope: Callable[..., Ran]) -> None:
     assert document["watches"]["table[*].count"] == 1001
     shown = stallscope("watch", "past:copy", made.path, "--stop", "1").stdout
     assert f"overflow.c:{PAST}" in shown
-    assert stallscope("watch", "total", made.path, "--if", "value == 5").status == 2
+    ran = stallscope("watch", "total", made.path, "--if", "value == 5")
+    assert ran.status == 2
+    assert "look at values" in ran.stderr
+    assert "stallscope record --trace --values -- PROGRAM" in ran.stderr
     assert "there is no recording" in stallscope("watch", "total", "no.stallscope").stderr
 
 
@@ -162,6 +167,23 @@ def test_live_few_words_by_breakpoints_and_many_by_pages(
     assert stopped["log"][0]["value"] > 400_000
 
 
+def test_live_snapshots_hold_the_bytes_and_the_registers(
+    program: Callable[..., Path], stallscope: Callable[..., Ran]
+) -> None:
+    binary = program("overflow")
+    for target, counts in (("table[7]", range(1, 11)), ("table[7].count", range(1, 11))):
+        found = live(target, binary, stallscope, "--writes", "--snapshot")
+        zeros = "00" * (8 if target == "table[7]" else 0)
+        before = "00" * (4 if target == "table[7]" else 0)
+        assert [hit["snapshot"] for hit in found["log"]] == [
+            f"{before}{count:02x}000000{zeros}" for count in counts
+        ]
+        assert all(hit["registers"]["rsp"] > 1 << 40 for hit in found["log"])
+        assert {hit["path"][0].split(" ")[0] for hit in found["log"]} == {"main"}
+    few = live("total", binary, stallscope, "--writes", "--stop", "3", "--snapshot")
+    assert [hit["snapshot"] for hit in few["log"]] == ["00" * 8, "01" + "00" * 7, "03" + "00" * 7]
+
+
 def test_live_system_calls_into_watched_pages_go_on_working(
     program: Callable[..., Path], stallscope: Callable[..., Ran]
 ) -> None:
@@ -175,9 +197,83 @@ def test_live_bad_input(program: Callable[..., Path], stallscope: Callable[..., 
     for words, why in (
         (("tabel",), "has no variable tabel"),
         (("total", "--if", "value ~ 3"), "not understood"),
-        (("heap:copy",), "cannot be watched at native speed"),
+        (("heap:copy",), "cannot be watched while it runs"),
         (("past:*", "total"), "is watched alone"),
     ):
         ran = stallscope("watch", *words, "--source", "live", "--", binary)
         assert ran.status == 2
         assert why in ran.stderr
+
+
+def captured(program: Path, *targets: str, **options: Any) -> Watched:
+    return watch_captured(targets, [str(program)], force=True, output="watched", **options)
+
+
+def by_line(found: Watched) -> dict[tuple[str, str, int | None], int]:
+    hits: dict[tuple[str, str, int | None], int] = {}
+    for row in found.rows:
+        hits[row.watch, row.kind, row.line] = (
+            hits.get((row.watch, row.kind, row.line), 0) + row.hits
+        )
+    return hits
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.mark.usefixtures("here")
+@pytest.mark.parametrize("pie", [True, False])
+def test_the_capture_tool_sees_what_replay_sees(
+    made: Made, program: Callable[..., Path], pie: bool
+) -> None:
+    targets = ("table[*].count", "total", "table[3]")
+    found = captured(program("overflow", pie=pie), *targets)
+    assert by_line(found) == by_line(watch(targets, made.path))
+    assert found.ranges == 102
+    assert found.hits == sum(found.watches.values()) == len(found.log)
+    assert {hit.path[0].split(" ")[0] for hit in found.log if hit.function == "fill"} == {"main"}
+
+
+@pytest.mark.usefixtures("here")
+def test_conditions_on_values(program: Callable[..., Path]) -> None:
+    overflow = program("overflow")
+    above = captured(overflow, "total", condition="value > 400000", reads=False)
+    assert above.hits == sum(i * (i + 1) // 2 > 400_000 for i in range(1000))
+    assert all(hit.value is not None and hit.value > 400_000 for hit in above.log)
+    seen: list[int | None] = []
+    options = {"condition": "value == 499500", "reads": False, "output": "once"}
+    watch_program(["total"], [str(overflow)], on_hit=lambda hit: seen.append(hit.value), **options)
+    assert seen == [499_500]
+
+
+@pytest.mark.usefixtures("here")
+def test_snapshots_stopping_and_counting(program: Callable[..., Path]) -> None:
+    overflow = program("overflow")
+    found = captured(overflow, "table[7]", snapshot=True, keep=4)
+    assert found.hits == 10
+    assert [hit.snapshot for hit in found.log] == [
+        f"00000000{count:02x}000000{'00' * 8}" for count in range(1, 5)
+    ]
+    stopped = captured(overflow, "total", reads=False, stop=3)
+    assert stopped.stopped
+    assert [hit.value for hit in stopped.log] == [0, 1, 3]
+
+
+def test_the_verb_watches_while_the_program_runs(
+    program: Callable[..., Path], stallscope: Callable[..., Ran], tmp_path: Path
+) -> None:
+    overflow, output = program("overflow"), ("-o", tmp_path / "made", "-f")
+    words = ("--if", "value == 6", "--writes", "--snapshot", "--log")
+    ran = stallscope("watch", "total", *words, *output, "--", overflow)
+    assert ran.status == 0, ran.stderr
+    assert "total: 1 hits" in ran.stdout
+    assert "= 0x6" in ran.stdout
+    assert "06000000 00000000" in ran.stdout
+    for targets, sentence in (
+        (("totale",), "has no variable totale"),
+        (("past:copy", "--source", "live", "--snapshot"), "for addresses and variables"),
+    ):
+        ran = stallscope("watch", *targets, "--if", "value == 6", "--", overflow)
+        assert (ran.status, sentence in ran.stderr) == (2, True), ran.stderr

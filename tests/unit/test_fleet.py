@@ -5,18 +5,22 @@ from __future__ import annotations
 
 import json
 import math
+import random
 import shutil
+import statistics
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from benchmarks.fleet_sim import Base, Plant, Simulated
+from benchmarks.fleet_trials import compared
 
 import stallscope as api
 from stallscope import workloads
-from stallscope.analyses import significance
-from stallscope.analyses.fleet import HostSum, ObjectSum, changes
+from stallscope.analyses import host_scores, significance
+from stallscope.analyses.host_scores import HostSum, ObjectSum
 from stallscope.scale import fleet
 
 STALLSCOPE = Path(sys.executable).with_name("stallscope")
@@ -121,22 +125,6 @@ def test_builds_are_found_by_the_beginning_of_their_ids(hosts: Path, tmp_path: P
         fleet.diff("aaaa", "aaaa", tmp_path / "fleet")
 
 
-def sums(base: Base, simulated: Simulated) -> tuple[list[str], bool]:
-    hosts: tuple[dict[str, HostSum], dict[str, HostSum]] = ({}, {})
-    objects: dict[tuple[str, str], tuple[dict[str, ObjectSum], dict[str, ObjectSum]]] = {}
-    for one, host, day, number in simulated.runs():
-        build, name = int(day >= simulated.days // 2), str(host)
-        counts = simulated.counts(one, host, day, number)
-        had = hosts[build].get(name, HostSum(0, 0, str(day)))
-        hosts[build][name] = HostSum(had.recordings + 1, had.every + 250, had.first_day)
-        for (state, bucket), count in counts.items():
-            of = objects.setdefault((f"{state} {bucket}", ""), ({}, {}))[build]
-            one_sum = of.get(name, ObjectSum(0, 0.0))
-            of[name] = ObjectSum(one_sum.samples + count, one_sum.squares + count * count / 250)
-    rows, paired, _ = changes("list", hosts, objects)
-    return [row.object for row in rows if row.verdict == "worse"], paired
-
-
 def invented() -> Base:
     weights = {("memory", 0): 30, ("memory", 1): 12, ("memory", 2): 6, ("compute", None): 52}
     names = {0: "tree", 1: "queue", 2: "log", None: "<address unknown>"}
@@ -148,10 +136,48 @@ def test_a_share_doubled_on_a_tenth_of_the_hosts_is_found_and_nothing_else(seed:
     base = invented()
     plant = Plant("list", "queue", frozenset(range(6)))
     words = {"hosts": 60, "days": 6, "each": 6, "seed": seed}
-    found, paired = sums(base, Simulated([base], plant=plant, **words))
-    assert paired
-    assert found == ["memory 1"]
-    assert sums(base, Simulated([base], **words))[0] == []
+    rows = compared(Simulated([base], plant=plant, **words), base)
+    assert {row.object for row in rows if row.verdict == "worse"} - {"<all memory>"} == {"queue"}
+    row = next(row for row in rows if row.object == "queue")
+    assert 4 <= row.changed <= 8
+    assert row.ratio_there == pytest.approx(2, rel=0.25)
+    assert compared(Simulated([base], **words), base) == []
+
+
+def flat(count: int) -> dict[str, ObjectSum]:
+    """Hosts with 10 recordings of 100 samples on 5 days, a tenth of them waiting, which differ by
+    as much as drawing samples makes them."""
+    return {str(host): ObjectSum(100, 10 + 9 * 0.09, 10 + 4 * 0.09) for host in range(count)}
+
+
+def hosts_of(count: int) -> dict[str, HostSum]:
+    return {str(host): HostSum(10, 5, 1000, "2026-11-02") for host in range(count)}
+
+
+def test_recordings_and_days_that_differ_much_make_scores_small() -> None:
+    every, new = hosts_of(20), {**flat(20), "3": ObjectSum(200, 40.0, 40.0)}
+    names = list(every)
+    calm = host_scores.scores(names, flat(20), new, (every, every))["3"]
+    assert calm == pytest.approx(6.3, rel=0.1)
+    wild = {host: replace(one, by_day=one.by_day + 20) for host, one in flat(20).items()}
+    assert host_scores.scores(names, wild, new, (every, every))["3"] < calm / 3
+
+
+def test_a_wild_host_counts_by_its_own_recordings() -> None:
+    every, names = hosts_of(20), [str(host) for host in range(20)]
+    old = {**flat(20), "3": ObjectSum(100, 60.0, 60.0)}
+    found = host_scores.dispersions(names, [(old, every), (flat(20), every)])
+    assert found["3"][0] > 10 * found["4"][0]
+    assert found["4"][1] < 10 * 20  # hosts differ, so that each is known less well
+
+
+def test_one_host_alone_is_no_change_and_many_hosts_add_up_no_small_misfit() -> None:
+    assert host_scores.evidence([0.0] * 99 + [40.0]) > 1e-4
+    assert host_scores.evidence([0.0] * 90 + [4.0] * 10) < 1e-6
+    assert host_scores.evidence([0.0] * 90 + [-4.0] * 10) < 1e-6
+    draw = random.Random(5)
+    heavy = [draw.gauss(0, 1) / math.sqrt(draw.gammavariate(10, 0.1)) for _ in range(5000)]
+    assert host_scores.evidence(heavy) == 1.0
 
 
 def test_tails_agree_with_tables() -> None:
@@ -160,11 +186,20 @@ def test_tails_agree_with_tables() -> None:
     assert significance.student_tail(12.7062, 1) == pytest.approx(0.05, rel=1e-4)
     assert significance.student_tail(-4.0, 30) == pytest.approx(0.000382, rel=1e-2)
     assert significance.student_tail(0.0, 5) == pytest.approx(1.0)
+    for t, degrees in ((2.0, 5), (5.0, 12), (-3.0, 40)):
+        score = significance.normal_score(t, degrees)
+        tail = significance.student_tail(t, degrees)
+        assert significance.normal_tail(score) == pytest.approx(tail, rel=0.03)
+        assert (score > 0) == (t > 0)
+    values = [statistics.NormalDist().inv_cdf((i + 0.5) / 200) for i in range(200)]
+    assert significance.middle_spread(values) == pytest.approx(1, abs=0.03)
+    assert significance.middle_spread([*values, *[5.0] * 20]) == pytest.approx(1, abs=0.06)
     assert math.isclose(significance.incomplete_beta(2, 3, 0.4), 0.5248, rel_tol=1e-4)
 
 
 def test_probabilities_are_corrected_for_their_number() -> None:
     assert significance.holm([0.01, 0.04, 0.03]) == pytest.approx([0.03, 0.06, 0.06])
     assert significance.holm([]) == []
+    assert significance.benjamini_hochberg([0.01, 0.04, 0.03]) == pytest.approx([0.03, 0.04, 0.04])
     low, high = significance.mean_interval([1.0, 2.0, 3.0, 4.0])
     assert 1.0 <= low < 2.5 < high <= 4.0

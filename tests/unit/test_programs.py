@@ -55,9 +55,10 @@ EXPECTED: dict[str, tuple[int, str]] = {
     "dlopen": (0, "sum=4951\nsum=19901\nsum=44851"),
     "exec_chain": (0, "image 0\nimage 1\nimage 2"),
     "fault_address": (0, "exact=3 other=0 sum=80"),
-    "followed": (0, "1 1 1"),
+    "followed": (0, "1 1 1 1"),
     "fork_tree": (0, "processes=7"),
     "frames": (0, "sum=4 thread=1"),
+    "generations": (0, "480000"),
     "heaplog_threads": (0, "threads=2000 blocks=40000"),
     "hot_struct": (0, "5999700000"),
     "howto_marks": (0, "total=4951612"),
@@ -69,12 +70,15 @@ EXPECTED: dict[str, tuple[int, str]] = {
     "regions": (0, "again=1 status=0"),
     "mmaps": (0, "first=10 middle=3 moved=200 break=3 elf=1"),
     "overflow": (0, "twelve chars a longer one, of 31 characters. through a pipe 499500 10"),
+    "passes": (0, "0"),
     "paths": (0, "asked=260"),
+    "prefetches": (0, "sum=0"),
     "signals": (0, "users=20 deepest=2 own_stack=1 ticks=enough"),
     "skip": (0, f"sum={sum(range(1000)) * (10 + 2 * 20 + 3 * 30) + 4}"),
     "steady": (0, "done=30"),
     "spawn": (0, "one\ntwo\nfailures=0"),
     "ten_loops": (0, "91 1"),
+    "tilings": (0, "0 7982739877176976289"),
     "threads200": (0, "threads=200 sum=104755200"),
     "heapfork": (0, "child=0"),
     "two_arrays": (0, "sum=80000 child=0"),
@@ -87,7 +91,8 @@ APART = {
     # It takes its time, which test_prefetch_faults.py gives it.
     *("ahead", "avx512", "environment", "exit_code", "heapmap", "heapmap_cxx", "io"),
     "growing",
-    *("many_blocks", "marks", "no_perf", "reuses", "sharers", "spin", "stall_causes", "waits"),
+    *("many_blocks", "marks", "no_perf", "reuses", "sharers", "spin", "stall_causes"),
+    *("waiting_sum", "waits"),
     # They say where their blocks are, which differs from run to run; test_heap_log.py looks there.
     *(f"heaplog{kind}{with_}" for kind in ("", "_cxx") for with_ in ("", "_jemalloc", "_tcmalloc")),
 }
@@ -115,6 +120,11 @@ def test_environment_prints_exactly_what_it_was_given(folder: Path) -> None:
     program = builder.build("environment", folder)
     ran = run(program, "a b", "", env={"ONE": "1", "TWO": ""})
     assert ran.stdout == f"argv[0]={program}\nargv[1]=a b\nargv[2]=\nONE=1\nTWO=\n"
+
+
+def test_waiting_sum_begins_and_ends_at_a_line(folder: Path) -> None:
+    ran = run(builder.build("waiting_sum", folder), stdin="\n\n")
+    assert (ran.returncode, ran.stdout) == (0, "499500\n")
 
 
 def test_io_numbers_every_line_and_reports_on_standard_error(folder: Path) -> None:

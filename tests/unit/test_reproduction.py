@@ -59,6 +59,13 @@ def test_a_table_is_text_for_people_and_numbers_for_programs(tmp_path: Path) -> 
     assert json.loads((tmp_path / "small.json").read_text())["t"] == [row]
 
 
+def test_two_parts_of_a_page_cannot_have_one_name(tmp_path: Path) -> None:
+    page = Page(tmp_path, "small", "A page")
+    page.number("right", 3)
+    with pytest.raises(ValueError, match="two parts are called right"):
+        page.table("right", ["a"], [[1]])
+
+
 def test_pages_keep_what_they_promise() -> None:
     found = numbers("paging")
     for row in found["curves"]:
@@ -102,3 +109,23 @@ def test_most_sampled_counts_are_near_the_full_ones() -> None:
 def test_switching_costs_about_two_percent_at_twenty_thousand_a_second() -> None:
     rows = {row["switches a second"]: row["here"] for row in numbers("counters")["overhead"]}
     assert 0.01 < rows[20_000] < 0.04
+
+
+def test_clusters_are_the_true_groups_and_placing_by_them_removes_remote_misses() -> None:
+    page = numbers("clusters")
+    cells = [row[f"1 in {rate}"] for row in page["found"] for rate in (1, 3, 10)]
+    right, looks = (sum(int(cell.split("/")[at]) for cell in cells) for at in (0, 1))
+    assert len(cells) == 72 and right >= 0.97 * looks
+    kinds = ("`scoreboards`", "`warehouses`", "`auction`")
+    rows = [r for r in page["placed"] if r["groups"] == "equal" and r["program"] in kinds]
+    assert len(rows) == 9 and all(row["removed"] >= 0.7 for row in rows)
+    costs = [row["overhead"] for row in page["figure"]]
+    times = [row["instructions until the verdict"] for row in page["figure"]]
+    assert costs == sorted(costs, reverse=True) and times[-1] > times[0]
+
+
+def test_connections_of_a_database_server_are_clustered_by_their_schema() -> None:
+    page = numbers("database")
+    assert page["right"] and page["stable"]
+    removed = {row[""]: row["removed"] for row in page["placed"]}
+    assert removed["remote misses"] > 0.2

@@ -7,11 +7,14 @@ import random
 
 import pytest
 
-from stallscope.analyses import placement, shmaps
-from stallscope.analyses.false_sharing import kind_of, padded
-from stallscope.analyses.shmaps import ENTRIES, MOST, Filter, Maps, cluster, detect
+from stallscope.analyses import placement
+from stallscope.analyses.detection import detect
+from stallscope.analyses.false_sharing import folded, kind_of, padded
+from stallscope.analyses.shmaps import ENTRIES, MOST, Filter, Maps
+from stallscope.analyses.thread_clusters import cluster, hierarchical, similarities
 
 LINE = 128
+NEVER = 2**63
 
 
 def filled(samples: list[tuple[int, int]]) -> Maps:
@@ -45,15 +48,16 @@ def test_an_entry_belongs_to_the_line_that_missed_first() -> None:
     assert chosen.entry(5 * LINE) == entry
 
 
-def test_counters_saturate_and_small_counts_are_none() -> None:
+def test_counters_saturate() -> None:
     maps = filled([(1, 5)] * 300 + [(1, 6)] * 2)
     assert max(maps.counts[1]) == MOST
-    assert maps.sparse(1) == {5 * LINE: MOST}
+    assert maps.lines(1) == {5 * LINE: MOST, 6 * LINE: 2}
     assert len(maps.counts[1]) == ENTRIES
 
 
-def test_similarity_is_the_dot_product() -> None:
-    assert shmaps.similarity({1: 3, 2: 4}, {2: 5, 9: 7}) == 20
+def test_similarity_is_a_dot_product_in_which_common_lines_weigh_less() -> None:
+    found = similarities({1: {5: 3, 6: 4}, 2: {6: 5, 9: 7}, 3: {9: 1, 11: 8}})
+    assert found == {(1, 2): 20 / 8, (2, 3): 7 / 7}
 
 
 @pytest.mark.parametrize("sizes", [(4, 4), (6, 2), (12, 4), (2, 2, 12), (8, 8, 8, 8), (40, 8, 16)])
@@ -68,17 +72,40 @@ def test_groups_are_found_also_one_of_more_than_half_of_the_threads(
         groups.append(sorted(threads[at : at + size]))
         at += size
     everybody = sorted(threads)
-    verdict, maps = detect(drawn(groups, 200, seed), everybody, LINE, everybody)
+    verdict, maps = detect(
+        drawn(groups, 200, seed), everybody, LINE, dict.fromkeys(everybody, NEVER)
+    )
     assert [list(group) for group in verdict.found.clusters] == sorted(groups)
     assert verdict.stable and verdict.samples < 200 * len(threads)
     pytest.importorskip("scipy")
-    assert shmaps.hierarchical(maps, everybody, verdict.found) == sorted(groups)
+    assert hierarchical(maps, everybody, verdict.found) == sorted(groups)
 
 
 def test_what_all_threads_touch_makes_no_cluster() -> None:
     samples = drawn([[1, 2, 3, 4]], 100, 1, shared_by_all=1.0)
     verdict, _ = detect(samples, [1, 2, 3, 4], LINE)
     assert verdict.found.clusters == ()
+
+
+@pytest.mark.parametrize(("threads", "lines"), [(4, 3), (8, 30), (8, 400), (24, 30)])
+@pytest.mark.parametrize("seed", range(6))
+def test_threads_that_all_use_the_same_make_no_cluster(threads: int, lines: int, seed: int) -> None:
+    chance = random.Random(seed)
+    everybody = list(range(1, threads + 1))
+    samples = [
+        (at, chance.choice(everybody), int(chance.random() ** 2 * lines) * LINE)
+        for at in range(150 * threads)
+    ]
+    verdict, _ = detect(samples, everybody, LINE)
+    assert verdict.found.clusters == ()
+
+
+def test_groups_are_found_below_what_everybody_shares() -> None:
+    groups = [[1, 2, 3, 4], [5, 6, 7, 8]]
+    for seed in range(5):
+        samples = drawn(groups, 400, seed, shared_by_all=0.8)
+        verdict, _ = detect(samples, range(1, 9), LINE, dict.fromkeys(range(1, 9), NEVER))
+        assert [list(group) for group in verdict.found.clusters] == groups
 
 
 def test_a_thread_with_few_samples_is_undecided_and_one_by_itself_is_alone() -> None:
@@ -91,8 +118,54 @@ def test_a_thread_with_few_samples_is_undecided_and_one_by_itself_is_alone() -> 
 def test_threads_that_the_filter_starved_get_another_chance() -> None:
     noise = [(n, 9, n * 977 * LINE) for n in range(2000)]  # claims nearly every entry
     samples = noise[:700] + drawn([[1, 2], [3, 4]], 400, 3) + noise[700:]
-    verdict, _ = detect(samples, [1, 2, 3, 4, 9], LINE, [1, 2, 3, 4])
+    verdict, _ = detect(samples, [1, 2, 3, 4, 9], LINE, dict.fromkeys([1, 2, 3, 4], NEVER))
     assert {(1, 2), (3, 4)} == set(verdict.found.clusters)
+
+
+def test_lines_that_met_in_one_filter_part_in_the_next() -> None:
+    first, second = Filter(LINE), Filter(LINE, 1)
+    met = [n for n in range(1, 20_000) if first.place(n * LINE) == first.place(0)]
+    again = [n for n in met if second.place(n * LINE) == second.place(0)]
+    assert len(met) > 40 and len(again) < len(met) / 10
+
+
+def test_no_verdict_comes_from_looks_that_span_less_than_a_rotation() -> None:
+    groups = [[1, 2], [3, 4]]
+    samples, end = drawn(groups, 400, 1), dict.fromkeys([1, 2, 3, 4], NEVER)
+    soon, _ = detect(samples, [1, 2, 3, 4], LINE, end)
+    late, _ = detect(samples, [1, 2, 3, 4], LINE, end, rotation=600)
+    assert soon.instruction < 600 and 1200 <= late.instruction < 1600 and late.stable
+    # In the first rotation 1 and 2 are on one chip, and like nobody.
+    apart = [one for one in samples if one[1] > 2 or one[0] >= 600]
+    late, _ = detect(apart, [1, 2, 3, 4], LINE, end, rotation=600)
+    assert late.found.clusters == ((1, 2), (3, 4))
+
+
+def test_a_line_that_only_joins_groups_is_global_also_if_half_of_the_threads_use_it() -> None:
+    groups = [[1, 2, 3, 4], [5, 6, 7, 8], [9, 10, 11, 12]]
+    half = {1, 2, 5, 6, 9, 10}
+    samples = [
+        (at, thread, 999 * LINE if thread in half and at % 24 < 12 else address)
+        for at, thread, address in drawn(groups, 300, 2, shared_by_all=0)
+    ]
+    threads = list(range(1, 13))
+    verdict, _ = detect(samples, threads, LINE, dict.fromkeys(threads, NEVER))
+    assert 999 * LINE in verdict.found.global_lines
+    assert [list(group) for group in verdict.found.clusters] == groups
+    # One that a group has nothing else than is its own.
+    only = [(at, at % 4 + 1, 7 * LINE) for at in range(400)]
+    other = [(at, at % 8 + 5, (20 + at % 3) * LINE) for at in range(400)]
+    verdict, _ = detect(sorted([*only, *other]), threads, LINE, dict.fromkeys(threads, NEVER))
+    assert verdict.found.clusters == ((1, 2, 3, 4), (5, 6, 7, 8, 9, 10, 11, 12))
+    assert not verdict.found.global_lines
+
+
+def test_threads_that_ended_are_not_waited_for() -> None:
+    samples = [(0, 5, 50 * LINE)] * 3 + drawn([[1, 2], [3, 4]], 200, 1)
+    threads = [1, 2, 3, 4, 5]
+    waiting, _ = detect(samples, threads, LINE, dict.fromkeys(threads, NEVER))
+    done, _ = detect(samples, threads, LINE, dict.fromkeys(threads, NEVER) | {5: 10})
+    assert not waiting.stable and done.stable and done.found.undecided == (5,)
 
 
 def test_clusters_are_spread_over_chips_with_the_load_balanced() -> None:
@@ -115,6 +188,11 @@ def test_cpu_lists_are_short() -> None:
 def test_lines_are_judged_by_their_misses() -> None:
     assert [kind_of(100, n) for n in (100, 95, 50, 5, 0)] == [
         "false", "false", "mixed", "true", "true"]  # fmt: skip
+
+
+def test_many_elements_of_an_array_are_told_by_the_first_and_the_last() -> None:
+    assert folded(["end", "log[8]", "log[0]", "log[16]"]) == ["end", "log[0…16]"]
+    assert folded(["at[1].x", "at[0].x", "at[1].y"]) == ["at[0].x", "at[1].x", "at[1].y"]
 
 
 def test_padding_gives_words_of_different_threads_lines_of_their_own() -> None:

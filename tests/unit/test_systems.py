@@ -4,9 +4,11 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.conftest import Recorder
 
 from stallscope import StallscopeError, monitors, threaded
 from stallscope.monitors import Monitor
@@ -104,6 +106,55 @@ def test_a_broken_monitor_harms_nobody(producer: System) -> None:
 def test_prefetching_is_turned_off_where_the_bus_is_full(producer: System) -> None:
     ran = producer.run(["prefetch-switch"], prefetch=True)
     assert [act.a for act in ran.acts][:1] == [0]
+
+
+@pytest.fixture(scope="module")
+def passes(program: Callable[..., Path], shared_record: Recorder) -> System:
+    return System([shared_record(program("passes"), 30, options=["--trace"]).path])
+
+
+def test_what_does_not_fit_is_kept_in_part_by_the_other_replacement(passes: System) -> None:
+    lru, bimodal = passes.run(), passes.run(bimodal=True)
+    # Thirty times over 3 MiB: 2 MiB of which LRU keeps nothing.
+    assert bimodal.cycles < 0.7 * lru.cycles
+    ran = passes.run(["replacement-switch"])
+    assert [(act.feature, act.a) for act in ran.acts] == [("replacement", 1)]
+    assert ran.cycles - bimodal.cycles < 0.35 * (lru.cycles - bimodal.cycles)
+    back = passes.run(["replacement-switch"], bimodal=True)
+    assert back.cycles < 1.35 * bimodal.cycles  # what is tried out costs something
+
+
+def test_what_fits_is_left_to_lru(producer: System, ring: System) -> None:
+    for system in (producer, ring):
+        assert not system.run(["replacement-switch"]).acts
+
+
+def written(path: Path, text: str) -> Monitor:
+    path.write_text(text)
+    return monitors.load(str(path))
+
+
+def test_a_monitor_hears_what_the_program_says(passes: System, tmp_path: Path) -> None:
+    heard = written(
+        tmp_path / "heard.toml",
+        """
+words = { said = 0, last = 0 }
+[[when]]
+event = "software"
+named = "tenth pass"
+do = ["count said", "set last to data", "log said last"]
+[[when]]
+event = "software"
+named = "never"
+do = ["log cycle"]
+""",
+    )
+    ran = passes.run([heard])
+    assert ran.signals == 3
+    assert [(act.a, act.b) for act in ran.acts] == [(1, 9), (2, 19), (3, 29)]
+    assert ran.cycles == passes.run().cycles
+    with pytest.raises(StallscopeError, match="named is for conditions of a program"):
+        written(tmp_path / "bad.toml", '[[when]]\nevent = "load"\nnamed = "x"\ndo = ["off"]')
 
 
 def test_programs_share_the_cores_by_slices(folder: Path) -> None:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 from collections.abc import Iterable, Sequence
@@ -10,22 +11,16 @@ from pathlib import Path
 from typing import Any
 
 from stallscope.errors import StallscopeError
+from stallscope.record.life import check_ours
 
 
 def threads_of(pid: int) -> dict[int, str]:
     """The threads of a process that is ours, and their names."""
-    folder = Path(f"/proc/{pid}/task")
+    check_ours(pid)
     try:
-        owner = folder.stat().st_uid
-        found = {int(task.name): task for task in folder.iterdir()}
+        found = {int(task.name): task for task in Path(f"/proc/{pid}/task").iterdir()}
     except OSError as error:
         raise StallscopeError(f"there is no process {pid}", error.strerror or "") from error
-    if owner != os.geteuid() and os.geteuid() != 0:
-        raise StallscopeError(
-            f"process {pid} is not ours",
-            f"it belongs to user {owner}",
-            "run as that user, or as root",
-        )
     names = {}
     for number, task in found.items():
         try:
@@ -57,7 +52,10 @@ def apply(rows: Sequence[Any], pid: int) -> list[str]:
             f"there is: {', '.join(map(str, sorted(os.sched_getaffinity(0))))}",
             "stallscope place --host --apply PID spreads over what is here",
         )
-    before = {tid: sorted(os.sched_getaffinity(tid)) for tid in live}
+    before: dict[int, list[int]] = {}
+    for tid in live:
+        with contextlib.suppress(ProcessLookupError):  # it ended meanwhile
+            before[tid] = sorted(os.sched_getaffinity(tid))
     _keep(pid, before)
     done = []
     for tid, processor in _matched(rows, live):

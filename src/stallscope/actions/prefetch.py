@@ -23,7 +23,7 @@ from stallscope.actions.launch import Started, launched
 from stallscope.actions.region import Region
 from stallscope.actions.sites import Candidate, candidates
 from stallscope.actions.trial import Ended, Gain, Watched, measure, processor_time
-from stallscope.record.life import FORWARDED, FROM_THE_KERNEL, exit_status
+from stallscope.record.life import FORWARDED, FROM_THE_KERNEL, exit_status, wait_for_signal
 
 RATE = 499  # samples a second while it looks for loads
 WINDOW = 0.3  # seconds of looking
@@ -91,7 +91,7 @@ class _Run:
 
     def alive(self) -> bool:
         if self.status is None:
-            info = signal.sigtimedwait({*FORWARDED, signal.SIGCHLD}, 0)
+            info = wait_for_signal({*FORWARDED, signal.SIGCHLD}, 0)
             sent = info is not None and info.si_code != FROM_THE_KERNEL
             if info is not None and sent and info.si_signo in FORWARDED:
                 with contextlib.suppress(ProcessLookupError):

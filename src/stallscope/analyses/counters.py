@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from stallscope.analyses import estimators, pmu
 from stallscope.analyses.estimators import Estimate, Seen
 from stallscope.analyses.pmu import FIXED, Group
+from stallscope.analyses.rounds import Follower, OnRound
 from stallscope.errors import StallscopeError
 from stallscope.showing import Shown
 
@@ -180,8 +181,10 @@ def counters(
     estimator: str = "invariants",
     seed: int = 1,
     skip: int = 0,
+    on_round: OnRound | None = None,
 ) -> Counters:
-    """Runs the core in slices, lets each group see its own, and compares with everything."""
+    """Runs the core in slices, lets each group see its own, and compares with everything.
+    `on_round` is called with each round's logical counters while the core runs."""
     from stallscope import _engine
 
     if estimator not in estimators.NAMES:
@@ -205,10 +208,18 @@ def counters(
             f"--slice {SLICE}",
         )
     even = made.unit == made.slice  # so that the core itself can switch, and pay for it
+    paid = SWITCH_CYCLES if even else 0
+    told = None
+    if on_round is not None:
+        follower = Follower(
+            made.groups, made.units, seed=seed, skip=skip, paid=paid, on_round=on_round
+        )
+        told = follower.on_slice
     run = view.but(
+        on_slice=told,
         slice=made.unit,
         by_instructions=by == "instructions",
-        switch_cycles=SWITCH_CYCLES if even else 0,
+        switch_cycles=paid,
         switch_lines=SWITCH_LINES if even else 0,
     )
     units = [counts for one in run.runs for _, counts in one.series("slice")]

@@ -17,6 +17,7 @@ WORD = 8
 APART = 256  # bytes: no two lines of any machine here meet
 ELSEWHERE = 1 << 62  # where nothing lies
 FEW_MISSES = 20
+FEW_ELEMENTS = 2  # of an array that are told one by one
 FEW_CYCLES = 0.001  # of all, below which a line is not worth a word
 
 
@@ -94,10 +95,10 @@ def _row(line: int, parts: list[Mapping[str, Any]], naming: Naming) -> LineRow:
         _use(line, thread, [part for part in parts if part["thread"] == thread], naming)
         for thread in sorted({part["thread"] for part in parts})
     ]
-    fields = sorted({name for use in uses for name in use.fields})
+    fields = {name for use in uses for name in use.fields}
     return LineRow(
         object=", ".join(_objects(line, parts, naming)),
-        field=", ".join(fields),
+        field=", ".join(folded(fields)),
         line=line,
         threads=[use.thread for use in uses],
         kind=kind_of(misses, false_misses),
@@ -107,6 +108,24 @@ def _row(line: int, parts: list[Mapping[str, Any]], naming: Naming) -> LineRow:
         code=_code(parts, naming, "misses"),
         uses=uses,
     )
+
+
+def folded(fields: Iterable[str]) -> list[str]:
+    """Sorted; many elements of one array are told by the first and the last."""
+    arrays: dict[tuple[str, str], list[int]] = {}
+    for name in fields:
+        before, bracket, rest = name.rpartition("[")
+        index, _, after = rest.partition("]")
+        key, number = ((before, after), int(index)) if bracket else ((name, ""), -1)
+        arrays.setdefault(key, []).append(number)
+    found: list[str] = []
+    for (before, after), numbers in arrays.items():
+        few = sorted(numbers)
+        if len(few) > FEW_ELEMENTS:
+            found.append(f"{before}[{few[0]}…{few[-1]}]{after}")
+        else:
+            found += [before if n < 0 else f"{before}[{n}]{after}" for n in few]
+    return sorted(found)
 
 
 def _objects(line: int, parts: list[Mapping[str, Any]], naming: Naming) -> list[str]:

@@ -15,6 +15,7 @@ from stallscope.showing import Shown
 
 LINE = 64  # bytes; what one miss brings
 UNROLL = 4
+STAGES = 2  # of software pipelining: one iteration waits while another computes
 # What a suggestion asks for. Each is a condition below which following it cannot gain much.
 LONG = 16  # iterations an entry, for software pipelining
 REPEATED = 8  # and for unrolling
@@ -24,6 +25,8 @@ UNDECIDED = 0.1  # a branch goes each way at least so often
 WORTH = 0.05  # share of the loop's cycles
 MISSING = 0.1  # misses an access
 WORTH_SHOWING = 0.01  # share of all instructions
+# Suggestions that make a cause of stalls go: what that brings is replayed, not subtracted.
+REMOVES = {"if-conversion": "branch_mispredict", "prefetch": "data_cache"}
 
 
 @dataclass(frozen=True)
@@ -103,6 +106,7 @@ class Facts:
     latency: int  # of memory
     completion: float  # cycles that retire something, for each instruction
     blocks: Mapping[int, Mapping[str, Any]]  # what their first instruction belongs to
+    window: int  # instructions that the core has in flight at most; 0: it issues in order
 
 
 def loops(
@@ -134,6 +138,38 @@ def loops(
     ]
     rows.sort(key=lambda one: (-one.instructions, one.header))
     return Loops(recording, machine, total, tuple(rows))
+
+
+def removed_causes(result: Loops) -> set[str]:
+    """What cores are to be replayed without, for what the suggestions predict."""
+    return {
+        REMOVES[one.optimisation]
+        for row in result.rows
+        for one in row.suggestions
+        if one.optimisation in REMOVES
+    }
+
+
+def replayed(result: Loops, cause: str, without: Loops) -> Loops:
+    """With the cycles that the loops take where the cause is made ideal. A suggestion that then
+    brings too little is dropped."""
+    cycles = {row.number: row.cycles for row in without.rows}
+
+    def kept(row: Loop) -> tuple[Suggestion, ...]:
+        made = [
+            dataclasses.replace(one, after=cycles[row.number])
+            if REMOVES.get(one.optimisation) == cause
+            else one
+            for one in row.suggestions
+        ]
+        return tuple(
+            one
+            for one in made
+            if REMOVES.get(one.optimisation) != cause or one.after < (1 - WORTH) * one.before
+        )
+
+    rows = tuple(dataclasses.replace(row, suggestions=kept(row)) for row in result.rows)
+    return dataclasses.replace(result, rows=rows)
 
 
 def _innermost(
@@ -240,7 +276,7 @@ def _branch(row: Mapping[str, Any]) -> Branch:
 def _suggest(loop: Loop, inner: bool, facts: Facts) -> list[Suggestion]:
     found: list[Suggestion | None] = []
     if inner:
-        found += [_unrolling(loop, facts), _pipelining(loop), _conversion(loop)]
+        found += [_unrolling(loop, facts), _pipelining(loop, facts), _conversion(loop)]
     found += [_tiling(loop), _prefetching(loop, facts)]
     return [one for one in found if one is not None]
 
@@ -267,21 +303,23 @@ def _unrolling(loop: Loop, facts: Facts) -> Suggestion | None:
     )
 
 
-def _pipelining(loop: Loop) -> Suggestion | None:
+def _pipelining(loop: Loop, facts: Facts) -> Suggestion | None:
+    if facts.window > 2 * loop.per_iteration:  # the core overlaps iterations by itself
+        return None
     forward = [one for one in loop.branches if not one.backward]
     waiting = sum(loop.stalls.get(name, 0) for name in ("load_store", "fpu", "iu"))
     if loop.calls or loop.trips < LONG or forward or loop.sequential < SEQUENTIAL:
         return None
     if waiting < WORTH * loop.cycles:
         return None
-    interval = max(1, math.ceil((loop.cycles - waiting) / loop.iterations))
+    interval = max(1, math.ceil((loop.cycles - waiting // STAGES) / loop.iterations))
     return Suggestion(
         "software pipelining",
         f"one backward branch, {loop.sequential:.0%} of accesses sequential, "
         f"{waiting / loop.cycles:.0%} of cycles wait for results of the same iteration",
         "cycles",
         loop.cycles,
-        loop.cycles - waiting,
+        loop.cycles - waiting // STAGES,
         '__attribute__((optimize("modulo-sched")))',
         f"#pragma clang loop pipeline_initiation_interval({interval})",
     )

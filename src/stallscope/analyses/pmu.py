@@ -8,8 +8,9 @@ other two; where there are fewer than three, to all.
 
 from __future__ import annotations
 
+import itertools
 import random
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from stallscope.errors import StallscopeError
@@ -127,12 +128,14 @@ def group(rows: Sequence[EventRow], events: Sequence[str], counters: int) -> lis
     raise StallscopeError("some event fits on no counter")  # no such event is declared
 
 
-def orders(groups: Sequence[Group], rounds: int, seed: int) -> list[list[int]]:
-    """Which group counts in each unit of each round, redrawn every time."""
+def turns(groups: Sequence[Group], seed: int) -> Iterator[list[int]]:
+    """Which group counts in each unit of a round, redrawn for every round, without end."""
     draw = random.Random(seed)
     slices = [group for group in groups for _ in range(group.slices)]
-    found = []
-    for _ in range(rounds):
+    while True:
         draw.shuffle(slices)
-        found.append([group.group for group in slices for _ in range(group.span)])
-    return found
+        yield [group.group for group in slices for _ in range(group.span)]
+
+
+def orders(groups: Sequence[Group], rounds: int, seed: int) -> list[list[int]]:
+    return list(itertools.islice(turns(groups, seed), rounds))

@@ -7,8 +7,9 @@ import collections
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from stallscope.analyses.detection import Verdict
 from stallscope.analyses.false_sharing import LineRow
-from stallscope.analyses.shmaps import Maps, Verdict
+from stallscope.analyses.shmaps import Maps
 from stallscope.showing import Shown
 
 

@@ -10,6 +10,8 @@ from collections.abc import Sequence
 _STEPS = 300
 _CLOSE = 1e-14
 _TINY = 1e-300
+_ROUNDS = 8
+_WITHIN_TWO = 0.7737413  # variance of a normal value that lies within two standard deviations
 
 
 def normal_tail(z: float) -> float:
@@ -22,6 +24,14 @@ def student_tail(t: float, degrees: float) -> float:
     if degrees <= 0:
         return 1.0
     return incomplete_beta(degrees / 2, 0.5, degrees / (degrees + t * t))
+
+
+def normal_score(t: float, degrees: float) -> float:
+    """The normal value that is as far out as this one of Student's distribution (Wallace 1959)."""
+    if math.isinf(degrees):
+        return t
+    root = math.sqrt(degrees * math.log1p(t * t / degrees))
+    return math.copysign((8 * degrees + 1) / (8 * degrees + 3) * root, t)
 
 
 def incomplete_beta(a: float, b: float, x: float) -> float:
@@ -61,6 +71,17 @@ def holm(values: Sequence[float]) -> list[float]:
     return corrected
 
 
+def benjamini_hochberg(values: Sequence[float]) -> list[float]:
+    """Probabilities corrected so that, of those below a limit, that part comes by chance
+    (Benjamini and Hochberg 1995)."""
+    order = sorted(range(len(values)), key=lambda i: -values[i])
+    corrected, least = [0.0] * len(values), 1.0
+    for rank, index in enumerate(order):
+        least = min(least, values[index] * len(values) / (len(values) - rank))
+        corrected[index] = least
+    return corrected
+
+
 def median(values: Sequence[float]) -> float:
     ordered = sorted(values)
     middle = len(ordered) // 2
@@ -73,6 +94,18 @@ def spread(values: Sequence[float]) -> float:
     """A standard deviation that a tenth of outliers hardly changes."""
     centre = median(values)
     return 1.4826 * median([abs(value - centre) for value in values])
+
+
+def middle_spread(values: Sequence[float]) -> float:
+    """A standard deviation around 0 from values within two of it: a tenth of outliers changes it
+    less than they change a median."""
+    found = spread(values)
+    for _ in range(_ROUNDS):
+        inner = [value * value for value in values if abs(value) < 2 * found]
+        if not inner:
+            return found
+        found = math.sqrt(sum(inner) / len(inner) / _WITHIN_TWO)
+    return found
 
 
 def mean_interval(

@@ -36,10 +36,13 @@ def site_names(
     frames: dict[int, list[dict[str, object]]] = {}
     for row in sites.to_pylist():
         frames.setdefault(row["site"], []).append(row)
-    return {site: _name(rows, depth, wrappers) for site, rows in frames.items()}
+    return {site: site_name(rows, depth, wrappers) for site, rows in frames.items()}
 
 
-def _name(rows: list[dict[str, object]], depth: int, wrappers: Sequence[str]) -> str:
+def site_name(
+    rows: list[dict[str, object]], depth: int = DEPTH, wrappers: Sequence[str] = ()
+) -> str:
+    """Of one path, innermost first."""
     started = (i for i, row in enumerate(rows) if _STARTS.match(str(row["function"])))
     rows = rows[: next(started, None)] or rows
     start = 0

@@ -108,6 +108,20 @@ class Gain:
 
 
 @dataclass(frozen=True)
+class Split:
+    """A trace that ran in pieces of time: how far that is exact, by the instructions that a piece
+    and the one before it both ran. The first half of the second piece was also run as in one piece,
+    by the first, which goes on through it."""
+
+    pieces: int
+    warmup: int  # instructions before each piece, not counted
+    checked: int  # instructions of that half
+    compared: int  # cycles of all those instructions, as the earlier pieces have them
+    difference: int  # that the later ones took more or less, added up
+    error: float  # the one over the other
+
+
+@dataclass(frozen=True)
 class Stalls(Shown):
     recording: str
     machine: str
@@ -124,6 +138,7 @@ class Stalls(Shown):
     timeline: list[TimeRow]
     phases: list[Phase]
     without: list[Gain]
+    split: Split | None  # None: in one piece, exactly
     rows: list[Any]  # StallRow, or CauseRow when by cause
 
     def over_time(self, most: int) -> list[TimeRow]:
@@ -172,7 +187,25 @@ def stalls(view: CoreView, *, by: str = "cause", without: Iterable[str] = ()) ->
         timeline=timeline,
         phases=phases([(row.cycles, row.instructions, _shape(row)) for row in timeline], SHOWN),
         without=[_gain(view, cause, totals) for cause in without],
+        split=_split(view),
         rows=rows,
+    )
+
+
+def _split(view: CoreView) -> Split | None:
+    parts = [run.result.in_pieces for run in view.runs if run.result.in_pieces is not None]
+    if not parts:
+        return None
+    difference = sum(part.difference for part in parts)
+    compared = sum(part.compared for part in parts)
+    checked = sum(part.checked for part in parts)
+    return Split(
+        parts[0].pieces,
+        parts[0].warmup,
+        checked,
+        compared,
+        difference,
+        _ratio(difference, compared),
     )
 
 

@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 from stallscope import _engine
 from stallscope.errors import StallscopeError
-from stallscope.recording import PAGES, STREAM, Recording, is_sampled
+from stallscope.recording import PAGES, STREAM, VALUES, Recording, is_sampled
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+STORE, PREFETCH = 1, 4  # of op_kind; all others load
 
 
 @dataclass(frozen=True)
@@ -117,6 +119,7 @@ def _problems(
     if size < image.meta.stream_bytes:
         text = f"{STREAM} is truncated: it has {size} of {image.meta.stream_bytes} bytes"
         yield "file", None, text
+    yield from _value_problems(image)
     yield from _code_problems(image, found)
     yield from _object_problems(found["object"])
     threads = sum(found["thread"]["instructions"].to_pylist())
@@ -127,6 +130,16 @@ def _problems(
         yield "thread_instructions", None, text
 
 
+def _value_problems(image: Recording) -> Iterator[tuple[str, int | None, str]]:
+    """One value for each access, when values were kept."""
+    if not (image.path / VALUES).exists():
+        return
+    try:
+        _engine.check_values(str(image.path / STREAM), str(image.path / VALUES))
+    except _engine.EngineError as error:
+        yield "values", None, ": ".join(filter(None, error.args[:2]))
+
+
 def _code_problems(
     image: Recording, found: dict[str, pa.Table]
 ) -> Iterator[tuple[str, int | None, str]]:
@@ -134,9 +147,10 @@ def _code_problems(
     import pyarrow.compute as pc
 
     operations = found["operation"]
-    is_store = pc.equal(operations["kind"], 1)
+    is_store = pc.equal(operations["kind"], STORE)
     stores = pc.sum(operations.filter(is_store)["executions"]).as_py() or 0
-    loads = pc.sum(operations.filter(pc.invert(is_store))["executions"]).as_py() or 0
+    is_load = pc.and_(pc.invert(is_store), pc.not_equal(operations["kind"], PREFETCH))
+    loads = pc.sum(operations.filter(is_load)["executions"]).as_py() or 0
     if (loads, stores) != (image.meta.loads, image.meta.stores):
         yield (
             "accesses",

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import collections
+import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
@@ -43,6 +44,8 @@ class Hit:
     line: int | None
     path: tuple[str, ...]  # calls that led there, innermost first
     value: int | None = None  # where it is known
+    snapshot: str | None = None  # bytes of what is watched afterwards, in hexadecimal
+    registers: dict[str, int] | None = None  # with a snapshot at native speed
 
 
 @dataclass(frozen=True)
@@ -57,6 +60,8 @@ class Watched:
     stopped: bool
     rows: tuple[Place, ...]
     log: tuple[Hit, ...]
+    unknown: int = 0  # accesses left out, because the value that a condition asks for is not known
+    lost: int = 0  # hits that the kernel had no room for
 
 
 def watched(
@@ -66,7 +71,7 @@ def watched(
     tables: Mapping[str, pa.Table],
     found: Mapping[str, Any],
 ) -> Watched:
-    """From the tables watch_hit, watch_count and watch_path."""
+    """From the tables watch_hit, watch_value, watch_count and watch_path."""
     counts, hits = tables["watch_count"].to_pylist(), tables["watch_hit"].to_pylist()
     paths: dict[int, list[int]] = collections.defaultdict(list)
     for row in tables["watch_path"].to_pylist():
@@ -96,6 +101,7 @@ def watched(
     named = {
         number: tuple(_call(by_number[one]) for one in calls) for number, calls in paths.items()
     }
+    values = {row["hit"]: row for row in tables["watch_value"].to_pylist()}
     log = [
         Hit(
             row["time"],
@@ -108,8 +114,9 @@ def watched(
             by_number[row["operation"]]["file"],
             by_number[row["operation"]]["line"],
             named.get(row["path"], ()),
+            *_value(values.get(number)),
         )
-        for row in hits
+        for number, row in enumerate(hits)
     ]
     return Watched(
         recording=recording,
@@ -122,7 +129,83 @@ def watched(
         stopped=found["stopped"],
         rows=tuple(rows),
         log=tuple(log),
+        unknown=found["unknown"],
     )
+
+
+def _value(row: Mapping[str, Any] | None) -> tuple[int | None, str | None]:
+    if row is None:
+        return None, None
+    return row["value"] if row["known"] else None, row["snapshot"] or None
+
+
+def noticed(
+    recording: str,
+    watches: Sequence[str],
+    events: Sequence[Mapping[str, Any]],
+    sites: Mapping[int, Sequence[Mapping[str, Any]]],
+    *,
+    ranges: int,
+    stop: int,
+) -> Watched:
+    """From events of the kind `watched`, which the capture tool made while the program ran; their
+    text has what engine/target/target.cpp says. Frames of sites are innermost first."""
+    per_watch = dict.fromkeys(watches, 0)
+    places: dict[tuple[int, int, int], Place] = {}  # by watch, kind and instruction
+    log = []
+    for row in events:
+        *numbers, snapshot = row["text"].split(" ")
+        watch, kind, size, _, code, site, count = map(int, numbers)
+        frames = sites.get(site, ())
+        at: Mapping[str, Any] = frames[0] if frames else _nowhere(code)
+        place = (at["function"], at["file"], at["line"])
+        when, name = row["instruction"], watches[watch]
+        per_watch[name] += count
+        known = places.get((watch, kind, code)) or Place(
+            name, 0, KINDS[kind - 1], *place, f"{code:#x}", when, when
+        )
+        places[watch, kind, code] = dataclasses.replace(
+            known, hits=known.hits + count, last=max(known.last, when)
+        )
+        if row["address"] is not None:
+            log.append(
+                Hit(
+                    when,
+                    name,
+                    row["thread"],
+                    KINDS[kind - 1],
+                    f"{row['address']:#x}",
+                    size,
+                    *place,
+                    tuple(_call(one) for one in _up_to_start(frames[1:])),
+                    row["value"] % (1 << 64),
+                    snapshot or None,
+                )
+            )
+    rows = sorted(places.values(), key=lambda one: (-one.hits, one.first, one.address))
+    hits = sum(per_watch.values())
+    return Watched(
+        recording=recording,
+        source="capture",
+        watches=per_watch,
+        hits=hits,
+        false_hits=0,
+        accesses=0,
+        ranges=ranges,
+        stopped=0 < stop <= hits,
+        rows=tuple(rows),
+        log=tuple(log),
+    )
+
+
+def _up_to_start(frames: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
+    """What a walk finds behind the program's first function is nothing."""
+    names = [one["function"] for one in frames]
+    return frames[: names.index("_start") + 1] if "_start" in names else frames
+
+
+def _nowhere(code: int) -> dict[str, Any]:
+    return {"function": f"{code:#x}", "file": "", "line": None}
 
 
 def _rows(operations: pa.Table, wanted: set[int]) -> list[dict[str, Any]]:

@@ -56,7 +56,7 @@ from stallscope.cli.options import (
 @click.option(
     "--log",
     type=click.Path(path_type=Path),
-    help="Write each round's vector here, one JSON document a line.",
+    help="Write each round's vector here when the round ends, one JSON document a line.",
 )
 @click.option("--machine", metavar="NAME|FILE", help="Simulate this machine [as recorded].")
 @click.option("--process", metavar="PID|all", help="Of this process [all].")
@@ -98,7 +98,7 @@ def command(
     """
     from stallscope import machines
     from stallscope.analyses.counters import counters, plan
-    from stallscope.counting import known_events, write_log
+    from stallscope.counting import known_events, round_log
     from stallscope.pipelines import core_view
     from stallscope.views.terminal.counters import show_counters, show_plan
 
@@ -116,9 +116,8 @@ def command(
         show("counters-plan", result, show_plan, as_json, as_csv, limit)
         return None
     view = core_view(recording, machine=machine, process=process, mode=mode)
-    found = counters(view, wanted, count=count, **options)
-    if log is not None:
-        write_log(log, found)
+    with round_log(log) as on_round:
+        found = counters(view, wanted, count=count, on_round=on_round, **options)
     show("counters", found, show_counters, as_json, as_csv, limit, plot)
     return None
 

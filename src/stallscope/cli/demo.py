@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from stallscope.recording import Recording
 
 PROGRAM = "list"
+THREADED, GROUPS, TURN = "scoreboards", ("8", "2", "800", "1"), 200
 LONGER = ("200000", "60", "shuffled")  # some seconds at native speed
 
 
@@ -87,7 +88,9 @@ def command(output: str) -> None:
     )
     console.print(Text(f"\n$ stallscope pages {output}", style="bold"))
     show_pages(pages(page_view(recorded.recording)), console, 4)
+    _show_monitor(recorded.recording, output, console)
     _show_waits(waits, native, console)
+    _show_sharing(Path(folder), Path(output), console)
     console.print(Text(f"\nThe recording is {recorded.recording.path}"))
     console.print(Text(f"The picture is {picture.absolute()}"))
     console.print(Text("next: stallscope record -- YOUR PROGRAM"))
@@ -107,6 +110,17 @@ def _at_native_speed(command: list[str], output: Path) -> LiveObjects | Stallsco
         return live_objects(found)
     except StallscopeError as error:
         return error
+
+
+def _show_monitor(recording: Recording, output: str, console: Console) -> None:
+    """A few lines that watch a machine while the program runs on it."""
+    from rich.text import Text
+
+    from stallscope.systems import monitor_run
+    from stallscope.views.terminal.monitor import show_run
+
+    console.print(Text(f"\n$ stallscope monitor run miss-rate {output}", style="bold"))
+    show_run(monitor_run("miss-rate", recording), console, 3)
 
 
 def _make_report(recording: Recording, output: str, console: Console) -> None:
@@ -137,6 +151,27 @@ def _show_waits(waits: LiveObjects | StallscopeError, output: Path, console: Con
         return
     console.print(Text(f"$ stallscope objects {output}", style="bold"))
     show_objects(waits, console, 3)
+
+
+def _show_sharing(folder: Path, output: Path, console: Console) -> None:
+    """Another program: who shares data with whom is a question for several threads."""
+    from rich.text import Text
+
+    from stallscope import workloads
+    from stallscope.clustering import sharing
+    from stallscope.record import record
+    from stallscope.views.terminal.sharing import show_sharing
+
+    threads = output.with_suffix(".threads" + output.suffix)
+    shown = shlex.join([THREADED, *GROUPS])
+    words = f"--trace --turn {TURN} --machine none -o {threads} -- {shown}"
+    console.print(Text(f"\n$ stallscope record {words}", style="bold"))
+    program = workloads.build(THREADED, folder)
+    made = record(
+        [str(program), *GROUPS], output=threads, force=True, trace=True, turn=TURN, machine="none"
+    )
+    console.print(Text(f"$ stallscope sharing {threads}", style="bold"))
+    show_sharing(sharing(made.recording, gains=0), console, 2)
 
 
 def _show_slice(recording: Recording, output: str, console: Console) -> None:

@@ -50,6 +50,31 @@ def ingest(sources: tuple[str, ...], fleet: str, jobs: int | None, **options: An
     _show("ingest", take_in(sources, fleet, jobs=jobs), show_ingested, options)
 
 
+@command.command("symbols")
+@click.argument("files", nargs=-1, type=click.Path())
+@_output
+def symbols(files: tuple[str, ...], fleet: str, **options: Any) -> None:
+    """Keep files with symbols, and list those that are there.
+
+    What hosts recorded of a program without symbols is named by the file of the same build id: as
+    it was linked, or its .debug file. It does not matter which of them comes first.
+    """
+    from stallscope.scale.fleet import symbols as keep
+    from stallscope.views.terminal.fleet import show_symbols
+
+    _show("symbols", keep(files, fleet), show_symbols, options)
+
+
+@command.command("compact")
+@_output
+def compact(fleet: str, **options: Any) -> None:
+    """Merge the files that many ingests left. Answers stay the same."""
+    from stallscope.scale.fleet import compact as merge
+    from stallscope.views.terminal.fleet import show_compacted
+
+    _show("compact", merge(fleet), show_compacted, options)
+
+
 @command.command("top")
 @click.option("--by", type=click.Choice(["program", "object"]), default="program")
 @click.option("--since", metavar="DAY", help="Only from this day on: 2026-11-16.")
@@ -90,14 +115,17 @@ def objects(program: str, build: str | None, fleet: str, **options: Any) -> None
 @click.option(
     "--alpha",
     type=float,
-    default=0.001,
+    default=0.0001,
     show_default=True,
-    help="The chance of reporting anything where nothing changed.",
+    help="At most the chance of reporting anything where nothing changed.",
 )
+@click.option("--program", metavar="NAME", help="Of this program, where several have such builds.")
 @_output
-def diff(before: str, after: str, alpha: float, fleet: str, **options: Any) -> None:
+def diff(
+    before: str, after: str, alpha: float, program: str | None, fleet: str, **options: Any
+) -> None:
     """What got worse or better between two builds, by how much, where and since when."""
     from stallscope.scale.fleet import diff as find
     from stallscope.views.terminal.fleet import show_diff
 
-    _show("diff", find(before, after, fleet, alpha=alpha), show_diff, options)
+    _show("diff", find(before, after, fleet, program=program, alpha=alpha), show_diff, options)

@@ -15,6 +15,7 @@ from stallscope.cli.options import csv_option, json_option, limit_option, record
 @recording_argument
 @click.option("--machine", metavar="NAME|FILE", help="Simulate this machine [as recorded].")
 @click.option("--process", metavar="PID", help="Of this process.")
+@click.option("--mode", default="real", metavar="real|single|inorder", help="Of the core [real].")
 @click.option("--function", metavar="NAME", help="Only loops of this function.")
 @json_option
 @csv_option

@@ -29,6 +29,7 @@ QUESTIONS: dict[str, dict[str, str]] = {
         "machines": "the machines that can be simulated, or one of them",
     },
     "Watch a running process": {
+        "run": "start a program so that heap blocks have names when somebody looks at it later",
         "top": "what it waits for, on a screen that refreshes",
     },
     "Watch and act": {

@@ -1,13 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The man page and the shells' completions, from what the verbs say of themselves.
-
-`python -m stallscope.cli.manual FOLDER` writes all of them where a prefix has them; the build does
-that. Needs nothing but click."""
+"""The man page and the shells' completions, from what the verbs say of themselves. The build writes
+them into the package (cmake/manual.py), so they need nothing but click and the engine."""
 
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -101,12 +98,9 @@ def _escaped(text: str) -> str:
 
 
 def write_all(folder: Path) -> None:
+    """Where a prefix has them."""
     files = {MAN: man_page(), **{SHELLS[shell]: completion(shell) for shell in SHELLS}}
     for name, text in files.items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
-
-
-if __name__ == "__main__":
-    write_all(Path(sys.argv[1]))

@@ -128,6 +128,15 @@ def step(monitor: str, happenings: tuple[str, ...], limit: int, as_json: bool) -
     help="Recordings share the cores by slices, instead of running one after the other.",
 )
 @click.option("--memory-bound", is_flag=True, help="With --slice: one memory-bound one at a time.")
+@click.option(
+    "--watch",
+    multiple=True,
+    metavar="TARGET",
+    help="Memory whose accesses are the event `watched`, in the words of stallscope watch.",
+)
+@click.option("--live", is_flag=True, help="Run PROGRAM as it is, at native speed.")
+@click.option("--pid", type=click.IntRange(min=1), metavar="PID", help="Look at a running process.")
+@click.option("--duration", type=float, metavar="SECONDS", help="With --live or --pid: end then.")
 @json_option
 @csv_option
 @limit_option
@@ -140,31 +149,56 @@ def run(
     others: tuple[str, ...],
     slice_: int | None,
     memory_bound: bool,
+    watch: tuple[str, ...],
+    live: bool,
+    pid: int | None,
+    duration: float | None,
     as_json: bool,
     as_csv: bool,
     limit: int | None,
     machine: str,
     **options: Any,
 ) -> None:
-    """Run recorded programs on four cores with MONITOR beside them, and show what it did."""
-    from stallscope import systems
-    from stallscope.views.terminal.monitor import show_run
+    """Run recorded programs on four cores with MONITOR beside them, and show what it did.
+
+    With --live or --pid MONITOR runs beside a live process, and is told what that lets one see."""
+    from stallscope import monitors, systems
+    from stallscope.monitors.watches import Watches
+    from stallscope.views.terminal.monitor import show_live, show_run
 
     program = context.meta.get("program")
     chosen: list[Any] = list(recordings)
+    loaded = [monitors.load(name) for name in (monitor, *others)]
+    if live or pid is not None:
+        _check_live(chosen, program, pid)
+        from stallscope.living import monitor_live
+
+        result = monitor_live(loaded, program or (), pid=pid, watch=watch, duration=duration)
+        show("monitor-live", result, show_live, as_json, as_csv, limit)
+        return
+    if duration is not None:
+        raise StallscopeError("--duration is for live processes", now="--live or --pid")
     if program is not None and (chosen or not program):
         raise StallscopeError(
             "either recordings or a program", now="stallscope monitor run MONITOR -- PROGRAM"
         )
     if memory_bound and not slice_:
         raise StallscopeError("--memory-bound is a way of giving slices", now="--slice 50000")
+    watches = Watches.of(loaded, watch)
     if program is not None:
-        system = systems.recorded(program, machine)
+        system = systems.recorded(program, machine, watches)
     else:
-        system = systems.System(chosen or [systems.newest()], machine)
+        system = systems.System(chosen or [systems.newest()], machine, watches)
     how = {"slice": slice_, "memory_bound": memory_bound} if slice_ else {"sequential": True}
-    result = system.run([monitor, *others], **how, **options)
-    show("monitor-run", result, show_run, as_json, as_csv, limit)
+    show("monitor-run", system.run(loaded, **how, **options), show_run, as_json, as_csv, limit)
+
+
+def _check_live(recordings: list[Any], program: list[str] | None, pid: int | None) -> None:
+    if recordings or (program is not None) == (pid is not None) or program == []:
+        raise StallscopeError(
+            "a live process is a program or a process that runs",
+            now="stallscope monitor run MONITOR --live -- PROGRAM, or --pid PID",
+        )
 
 
 @command.command("reproduce")

@@ -139,6 +139,36 @@ def curve(
     _show("pages", found, "curve", show_pages, as_json, as_csv, limit, plot)
 
 
+@command.command("exact")
+@recording_argument
+@click.option(
+    "--shards", type=click.IntRange(1), default=2, show_default=True, metavar="N", help="Pieces."
+)
+@click.option("--jobs", type=click.IntRange(1), metavar="N", help="Processes [all processors].")
+@click.option("--page-size", type=Size(), default=4096, metavar="BYTES", help="Of a page [4096].")
+@click.option("--process", metavar="PID", help="Of this process.")
+@json_option
+@csv_option
+@limit_option
+def exact(
+    recording: str | None,
+    shards: int,
+    jobs: int | None,
+    page_size: int,
+    process: str | None,
+    as_json: bool,
+    as_csv: bool,
+    limit: int | None,
+) -> None:
+    """The LRU curve alone, from pieces of the trace by several processes. Exact all the same."""
+    from stallscope.cli.machine_options import show
+    from stallscope.scale.curves import exact_curve
+    from stallscope.views.terminal.pages import show_exact
+
+    found = exact_curve(recording, shards, page_size=page_size, process=process, jobs=jobs)
+    show("pages.exact", found, show_exact, as_json, as_csv, limit)
+
+
 def _show(
     verb: str,
     result: Any,

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -61,7 +62,16 @@ def apply_options(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def apply_placement(rows: Sequence[Any], pid: int) -> None:
     from stallscope.actions.place import apply
+    from stallscope.placing import on_host
 
+    here = os.sched_getaffinity(0)
+    if any(row.processor not in here for row in rows):
+        print(
+            f"the simulated machine has other processors than this one, which has {len(here)}: "
+            "its chips are spread over them",
+            file=sys.stderr,
+        )
+        rows = on_host(rows, {})
     for line in apply(rows, pid):
         print(line, file=sys.stderr)
 

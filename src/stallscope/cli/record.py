@@ -72,14 +72,13 @@ from stallscope.record import PAGES, PROBES, SOURCES, record
 )
 @sampling_options
 @click.option("--trace", is_flag=True, help="Keep every block execution and address.")
+@click.option(
+    "--values",
+    is_flag=True,
+    help="With --trace: keep what each access read or wrote too, up to 8 bytes of it.",
+)
 @click.option("--no-children", is_flag=True, help="Do not follow processes that it starts.")
 @click.option("--no-heap", is_flag=True, help="Do not tell heap blocks apart; faster where many.")
-@click.option(
-    "--python-lines",
-    is_flag=True,
-    help="Of a Python program: name memory of NumPy and other extensions by the line of Python "
-    "that asked for it.",
-)
 @click.option(
     "--from", "from_function", metavar="FUNC", help="Measure from where this function is entered."
 )

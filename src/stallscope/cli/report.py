@@ -4,10 +4,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
 from stallscope.cli.options import json_option, recording_argument
+from stallscope.errors import StallscopeError
 
 
 @click.command("report")
@@ -56,7 +58,14 @@ def command(
     \b
     stallscope report                            the newest recording here, as NAME.html
     stallscope report prog.stallscope -o report.html --machine server
+    stallscope report /mnt/fleet -o fleet.html   a fleet: what many hosts recorded
     """
+    from stallscope.scale.fleet_folder import is_fleet
+
+    if recording is not None and is_fleet(Path(recording)):
+        _refuse(machine=machine, process=process, sources=sources, advice=advice)
+        _of_fleet(Path(recording), output, force, limit, as_json)
+        return
     from stallscope.recording import open_recording
     from stallscope.reporting import ROWS, report
     from stallscope.views import document, html
@@ -82,3 +91,28 @@ def command(
         return
     size = html.write(found, path, force=force)
     show_report(found, path, size)
+
+
+def _refuse(**options: Any) -> None:
+    given = [name for name, value in options.items() if value]
+    if given:
+        raise StallscopeError(f"--{given[0]} is for recordings", "this is a fleet")
+
+
+def _of_fleet(
+    folder: Path, output: Path | None, force: bool, limit: int | None, as_json: bool
+) -> None:
+    from stallscope.scale.fleet_report import ROWS, fleet_report
+    from stallscope.views import document, html
+    from stallscope.views.terminal.report import show_report, working
+
+    path = output or Path(f"{folder.resolve().name}.html")
+    if not as_json:
+        html.check(path, force=force)
+    with working() as say:
+        say("fleet")
+        found = fleet_report(folder, limit=ROWS if limit is None else limit)
+    if as_json:
+        document.print_json("fleet", {k: v for k, v in found.items() if k != "schema"})
+        return
+    show_report(found, path, html.write(found, path, force=force))

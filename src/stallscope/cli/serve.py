@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import functools
 import socket
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -19,7 +21,7 @@ ADDRESS = "127.0.0.1"
 @click.option("--open", "open_browser", is_flag=True, help="Also open a browser.")
 def command(folder: Path, port: int, open_browser: bool) -> None:
     """The reports of a folder of recordings in a browser, live while `record` runs, with what-if:
-    change a cache and replay.
+    change a cache and replay. Of a fleet: its page, with builds to compare.
 
     Listens on 127.0.0.1 only, and only for who knows the whole address that is printed. Ctrl-C ends
     it.
@@ -27,20 +29,18 @@ def command(folder: Path, port: int, open_browser: bool) -> None:
     \b
     stallscope serve                  the recordings here
     stallscope serve runs --port 8000
+    stallscope serve /mnt/fleet       what many hosts recorded
     """
     import secrets
 
     import uvicorn
 
-    from stallscope.serving import Desk
-    from stallscope.views.server import application
-
-    desk = Desk(folder)
+    make = _application(folder)
     listening = _listen(port)
     number = listening.getsockname()[1]
     token = secrets.token_urlsafe(24)
     hosts = frozenset(f"{name}:{number}" for name in (ADDRESS, "localhost"))
-    app = application(desk, hosts, token, folder.resolve().name)
+    app = make(hosts, token, folder.resolve().name)
     address = f"http://{ADDRESS}:{number}/{token}/"
     click.echo(address)
     click.echo("Ctrl-C ends it", err=True)
@@ -52,6 +52,20 @@ def command(folder: Path, port: int, open_browser: bool) -> None:
         app, log_level="error", access_log=False, server_header=False, lifespan="off", ws="none"
     )
     uvicorn.Server(config).run(sockets=[listening])
+
+
+def _application(folder: Path) -> Any:
+    from stallscope.scale.fleet_folder import is_fleet
+
+    if folder.is_dir() and is_fleet(folder):
+        from stallscope.scale.fleet_report import FleetDesk
+        from stallscope.views.server.fleet import fleet_application
+
+        return functools.partial(fleet_application, FleetDesk(folder))
+    from stallscope.serving import Desk
+    from stallscope.views.server import application
+
+    return functools.partial(application, Desk(folder))
 
 
 def _listen(port: int) -> socket.socket:

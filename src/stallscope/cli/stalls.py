@@ -10,6 +10,7 @@ import click
 
 from stallscope.cli.machine_options import show
 from stallscope.cli.options import (
+    Count,
     csv_option,
     json_option,
     limit_option,
@@ -40,6 +41,19 @@ from stallscope.cli.options import (
     metavar="CAUSE",
     help="Replay with this cause made ideal, and show what is really gained. May be repeated.",
 )
+@click.option(
+    "--shards",
+    type=click.IntRange(1),
+    default=1,
+    metavar="N",
+    help="In so many pieces of time, by several processes: not exact, and says how far [1].",
+)
+@click.option(
+    "--warmup",
+    type=Count(),
+    metavar="N",
+    help="Instructions that each piece runs before its first one [1M].",
+)
 @json_option
 @csv_option
 @limit_option
@@ -51,6 +65,8 @@ def command(
     mode: str,
     by: str,
     without: tuple[str, ...],
+    shards: int,
+    warmup: int | None,
     as_json: bool,
     as_csv: bool,
     limit: int | None,
@@ -65,12 +81,14 @@ def command(
     stallscope stalls                           the newest recording here
     stallscope stalls prog.stallscope --by line --machine server
     stallscope stalls --without data_cache      what a perfect data cache would gain
+    stallscope stalls --shards 8                a large trace, by several processes
     """
     from stallscope.analyses.stalls import stalls
     from stallscope.pipelines import core_view
     from stallscope.views.terminal.stalls import show_stalls
 
-    view = core_view(recording, machine=machine, process=process, mode=mode)
+    split = {"pieces": shards} | ({} if warmup is None else {"warmup": warmup})
+    view = core_view(recording, machine=machine, process=process, mode=mode, **split)
     result = stalls(view, by=by, without=without)
     _say_what_is_missing(view)
     if as_csv:

@@ -45,10 +45,17 @@ class _WithProgram(click.Command):
     type=click.Choice(SOURCES),
     default="valgrind",
     show_default=True,
-    help="How a program is run: with every access recorded, or at native speed, watched by "
+    help="How a program is run: in the capture tool, or at native speed, watched by "
     "breakpoints of the processor (up to four words) or page protection (more).",
 )
-@click.option("--if", "condition", metavar="'value == 5'", help="With --source live.")
+@click.option(
+    "--if", "condition", metavar="'value == 5'", help="Only when it holds this afterwards."
+)
+@click.option("--snapshot", is_flag=True, help="Keep what is watched as it is at each hit.")
+@click.option(
+    "-p", "--pid", type=click.IntRange(min=1), metavar="PID", help="Of a process that runs already."
+)
+@click.option("--duration", type=float, metavar="SECONDS", help="With --pid: end then.")
 @click.option("-o", "--output", type=click.Path(), help="Recording to make of a program.")
 @click.option("-f", "--force", is_flag=True, help="Overwrite a recording of that name.")
 @json_option
@@ -63,6 +70,8 @@ def command(
     writes: bool,
     log: bool,
     source: str,
+    pid: int | None,
+    duration: float | None,
     as_json: bool,
     as_csv: bool,
     limit: int | None,
@@ -74,12 +83,19 @@ def command(
     an allocation site (heap:FUNCTION) or one byte past each of them (past:FUNCTION, past:*).
     """
     from stallscope.views.terminal.watch import show_watched
-    from stallscope.watch_verb import watch_program, watch_recording
+    from stallscope.watch_verb import watch_process, watch_program, watch_recording
 
     targets, recording = _split(words)
     options |= {"reads": reads or not writes, "writes": writes or not reads}
     program = context.meta.get("program")
-    if program is not None:
+    if pid is not None:
+        _check_running(program, recording, options)
+        words_of = ("reads", "writes", "snapshot")
+        how = {name: options[name] for name in words_of}
+        result = watch_process(targets, pid, stop=options["stop"] or 0, duration=duration, **how)
+    elif duration is not None:
+        raise StallscopeError("--duration is for a process that runs already", now="--pid PID")
+    elif program is not None:
         if recording is not None:
             raise StallscopeError("a recording and a program cannot be watched at once")
         result = watch_program(targets, program, source, **options)
@@ -93,6 +109,18 @@ def command(
         as_csv,
         limit,
     )
+
+
+def _check_running(program: Any, recording: str | None, options: dict[str, Any]) -> None:
+    if program is not None or recording is not None:
+        raise StallscopeError("--pid is watched alone", now="stallscope watch TARGET --pid PID")
+    if options["condition"] is not None:
+        raise StallscopeError(
+            "--if needs what memory held at each access, and a process that runs is not held up",
+            now="--source live -- PROGRAM",
+        )
+    if options["output"] is not None or options["force"] or options["process"] is not None:
+        raise StallscopeError("-o, -f and --process are for recordings")
 
 
 def _split(words: tuple[str, ...]) -> tuple[list[str], str | None]:

@@ -9,7 +9,13 @@ from pathlib import Path
 from stallscope.errors import StallscopeError
 from stallscope.machines.fault import nearest
 from stallscope.monitors.assembler import Image, assemble
-from stallscope.monitors.compiler import compile_monitor, parse
+from stallscope.monitors.compiler import (
+    ACCESSES,
+    compile_monitor,
+    looks_at_data,
+    matches_data,
+    parse,
+)
 
 BUNDLED = Path(__file__).with_name("bundled")
 LONGEST = 1 << 20  # bytes of a file
@@ -22,6 +28,9 @@ class Monitor:
     assembly: str
     image: Image
     config: dict[str, int]
+    watch: tuple[str, ...] = ()  # memory whose accesses are the event `watched`
+    access: int = ACCESSES["writes"]
+    looks_at_data: bool = False  # that was read or written
 
 
 def bundled() -> list[str]:
@@ -47,9 +56,17 @@ def load(name: str) -> Monitor:
         ) from error
     if path.suffix != ".toml":
         first = text.splitlines()[0].lstrip("; ") if text.startswith(";") else ""
-        return Monitor(path.stem, first, text, assemble(text), {})
+        image = assemble(text)
+        return Monitor(path.stem, first, text, image, {}, looks_at_data=matches_data(image))
     source = parse(text, name)
     assembly = compile_monitor(source)
     return Monitor(
-        source.name or path.stem, source.about, assembly, assemble(assembly), dict(source.core)
+        source.name or path.stem,
+        source.about,
+        assembly,
+        assemble(assembly),
+        dict(source.core),
+        tuple(source.watch),
+        ACCESSES[source.access],
+        looks_at_data(source),
     )

@@ -77,12 +77,12 @@ def instructions() -> dict[str, tuple[str, int]]:
 
 @functools.cache
 def events() -> list[str]:
-    return [name for name, _, _ in _engine.monitor_events()]
+    return [name for name, *_ in _engine.monitor_events()]
 
 
 @functools.cache
 def features() -> list[str]:
-    return [name for name, _ in _engine.monitor_features()]
+    return [name for name, *_ in _engine.monitor_features()]
 
 
 class _Fault(Exception):

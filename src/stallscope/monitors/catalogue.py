@@ -16,11 +16,12 @@ def catalogue() -> dict[str, Any]:
     return {
         "rows": rows,
         "events": [
-            {"event": name, "source": source, "meaning": meaning}
-            for name, source, meaning in _engine.monitor_events()
+            {"event": name, "source": source, "where": where, "meaning": meaning}
+            for name, source, meaning, where in _engine.monitor_events()
         ],
         "features": [
-            {"feature": name, "meaning": meaning} for name, meaning in _engine.monitor_features()
+            {"feature": name, "where": where, "meaning": meaning}
+            for name, meaning, where in _engine.monitor_features()
         ],
         "instructions": [
             {"instruction": name, "cycles": cycles, "meaning": meaning}

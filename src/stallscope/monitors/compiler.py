@@ -27,7 +27,7 @@ import msgspec
 
 from stallscope.errors import StallscopeError
 from stallscope.machines.fault import nearest
-from stallscope.monitors.assembler import SIGNALS, events, features
+from stallscope.monitors.assembler import SIGNALS, Image, events, features
 
 PAYLOAD = {"address": "r1", "data": "r2", "core": "r3", "cycle": "r4"}
 CONDITIONS = {
@@ -37,6 +37,9 @@ CONDITIONS = {
     "not": "beq {value}, {limit}, {no}",
 }
 ADDRESS_BITS = 64
+NAMED = ("software", "watched")
+ACCESSED = ("watched", "load", "store")
+ACCESSES = {"reads": 1, "writes": 2, "both": 3}
 
 
 class When(msgspec.Struct, forbid_unknown_fields=True):
@@ -47,6 +50,7 @@ class When(msgspec.Struct, forbid_unknown_fields=True):
     every: int = 1
     name: str = ""
     within: str = msgspec.field(name="in", default="")
+    named: str = ""  # a condition of STALLSCOPE_WHEN, or what is watched
     data: str = ""
     core: int | None = None
     each_core: int = 0  # one such rule for each of so many cores
@@ -65,6 +69,8 @@ class Source(msgspec.Struct, forbid_unknown_fields=True):
     about: str = ""
     words: dict[str, int | list[int]] = {}
     core: dict[str, int] = {}  # queues and the like, see docs/monitor.md
+    watch: list[str] = []  # memory whose accesses are the event `watched`
+    access: str = "writes"  # of these: reads, writes or both
     when: list[When] = []
 
 
@@ -85,12 +91,37 @@ def parse(text: str, where: str) -> Source:
                 f"there is: {', '.join(CORE_KEYS)}",
                 nearest(key, list(CORE_KEYS)),
             )
+    if source.access not in ACCESSES:
+        raise StallscopeError(f"{where}: access is {', '.join(ACCESSES)}, not {source.access!r}")
     return source
+
+
+def looks_at_data(source: Source) -> bool:
+    """Whether a rule needs to know what was read or written."""
+    return any(
+        rule.data
+        or "data" in " ".join([*rule.conditions, *rule.do, *rule.average.values()]).split()
+        for rule in source.when
+        if rule.event in ACCESSED
+    )
+
+
+def matches_data(image: Image) -> bool:
+    """The same of assembly: whether a detector compares it."""
+    return any(one.data_care and events()[one.event] in ACCESSED for one in image.detectors)
 
 
 def compile_monitor(source: Source) -> str:
     """Its assembly."""
     return _Compiler(source).run()
+
+
+def when_name(name: str) -> int:
+    """The number that stands for a condition's name: FNV-1a, as the engine computes it."""
+    number = 0xCBF29CE484222325
+    for byte in name.encode():
+        number = (number ^ byte) * 0x100000001B3 % (1 << ADDRESS_BITS)
+    return number
 
 
 def cover(low: int, high: int) -> tuple[int, int]:
@@ -156,6 +187,13 @@ class _Compiler:
         if rule.within:
             match, care = cover(*self._range(rule.within))
             words.append(f"address={match:#x}/{care:#x}")
+        if rule.named:
+            if rule.event not in NAMED or rule.within:
+                raise self._fault(
+                    "named is for conditions of a program and for what is watched",
+                    'event = "software" or "watched"',
+                )
+            words.append(f"address={when_name(rule.named):#x}/{(1 << ADDRESS_BITS) - 1:#x}")
         if rule.data:
             words.append(f"data={rule.data}")
         if rule.core is not None:

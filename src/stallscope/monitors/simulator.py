@@ -84,5 +84,8 @@ class Simulator:
     @property
     def acts(self) -> list[tuple[int, str, int, int, int]]:
         """(monitor, feature, ra, rb, cycle) of what they did to the machine."""
-        found: list[tuple[int, str, int, int, int]] = self._cores.acts()
+        return self.acts_from(0)
+
+    def acts_from(self, first: int) -> list[tuple[int, str, int, int, int]]:
+        found: list[tuple[int, str, int, int, int]] = self._cores.acts(first)
         return found

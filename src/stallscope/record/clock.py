@@ -24,11 +24,13 @@ from stallscope.record.life import (
     environment,
     exit_status,
     silent,
+    wait_for_signal,
 )
 from stallscope.record.output import new_folder
 from stallscope.record.preflight import preflight
 from stallscope.record.sampled import OWN_FAILURE, Run, Wanted, images_of, write
 from stallscope.record.session import Session
+from stallscope.record.so_far import SoFar
 from stallscope.recording import Recording
 
 RATE = 251  # samples a second: no divisor of what programs do by the second
@@ -54,7 +56,8 @@ def record(
 ) -> Recorded:
     """Run `command` to its end, or watch process `pid`, and sample it `rate` times for each second
     of a thread's processor time. `duration` ends the watching earlier; the program goes on. With
-    `heap` a program that we start logs its allocations, so that heap blocks have names. `watch`
+    `heap` a program that we start logs its allocations, so that heap blocks have names; a process
+    that was started with a log (`stallscope run`) has them too. `watch`
     puts some of the sampled addresses under breakpoints, that many bytes around each, until they
     are touched again."""
     _check_watch(watch)
@@ -78,26 +81,29 @@ def sample(
     words = list(target.command) if target else command_of(pid or 0)
     folder = new_folder(output, target.program if target else words[0], force)
     logged = heap and target is not None and not target.is_static
+    own = heap_log.of_process(pid) if heap and pid is not None else None
     try:
         with Session(folder) if logged else contextlib.nullcontext() as session:
             run = Run(
                 folder=folder,
                 command=[meta.as_text(word) for word in words],
                 wanted=wanted,
-                heap_logs=session.folder if session else None,
+                heap_logs=session.folder if session else own and own.parent,
                 described={
                     **wanted.described(),
-                    "heap": logged,
+                    "heap": logged or own is not None,
                     "pid": pid,
                     "duration": duration,
                 },
                 on_progress=on_progress or silent,
                 attached=target is None,
             )
+            so_far = SoFar(run)
             if target:
-                live = _launched(run, target.argv, duration)
+                live = _launched(run, target.argv, duration, so_far)
             else:
-                live = _attached(run, pid, duration)
+                live = _attached(run, pid, duration, so_far)
+            so_far.close()
             write(run, images_of(run, live), live)
             if run.failure is not None:  # half of the tables is no recording
                 raise run.failure
@@ -140,7 +146,7 @@ def command_of(pid: int) -> list[str]:
 # A program that we start
 
 
-def _launched(run: Run, argv: Sequence[str], duration: float | None) -> _engine.Live:
+def _launched(run: Run, argv: Sequence[str], duration: float | None, so_far: SoFar) -> _engine.Live:
     """Runs it to its end; sampling begins with its exec and ends with it, or after `duration`."""
     blocked = {*FORWARDED, signal.SIGCHLD}
     before = signal.pthread_sigmask(signal.SIG_BLOCK, blocked)
@@ -158,7 +164,7 @@ def _launched(run: Run, argv: Sequence[str], duration: float | None) -> _engine.
         os.write(release, b"x")
         os.close(release)
         _check_exec(pid, failed, argv[0])
-        _watch(run, live, pid, blocked, duration)
+        _watch(run, live, pid, blocked, duration, so_far)
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
     return live
@@ -216,10 +222,11 @@ def _watch(
     pid: int,
     blocked: set[signal.Signals],
     duration: float | None,
+    so_far: SoFar,
 ) -> None:
     sampling = True
     while run.status is None:
-        info = signal.sigtimedwait(blocked, _pause(run))
+        info = wait_for_signal(blocked, _pause(run))
         if info is not None and info.si_signo in FORWARDED and info.si_code != FROM_THE_KERNEL:
             os.kill(pid, info.si_signo)
         ended, status, used = os.wait4(pid, os.WNOHANG)
@@ -229,6 +236,7 @@ def _watch(
         if sampling:
             _take(run, live)
         run.seconds = time.monotonic() - run.started
+        so_far.show(live)
         if sampling and duration is not None and run.seconds >= duration:
             live.stop()
             sampling = False
@@ -251,21 +259,32 @@ def _take(run: Run, live: _engine.Live) -> None:
 # A process that runs already
 
 
-def _attached(run: Run, pid: int | None, duration: float | None) -> _engine.Live:
+def _attached(run: Run, pid: int | None, duration: float | None, so_far: SoFar) -> _engine.Live:
     """Until it ends, `duration` is over, or somebody presses Ctrl-C. It never notices."""
     assert pid is not None
     blocked = set(FORWARDED)
     before = signal.pthread_sigmask(signal.SIG_BLOCK, blocked)
+    stopped = None
     try:
         with Watch(run, pid) as watch:
             while duration is None or run.seconds < duration:
                 left = POLL_SECONDS if duration is None else duration - run.seconds
-                stopped = signal.sigtimedwait(blocked, min(_pause(run), left))
+                stopped = wait_for_signal(blocked, min(_pause(run), left))
                 if not watch.poll() or stopped is not None:
                     break
+                so_far.show(watch.live)
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    if stopped is not None:
+        _pass_on(stopped.si_signo)
     return watch.live
+
+
+def _pass_on(number: int) -> None:
+    """To a program around us that listens for it, as the agent does."""
+    handler = signal.getsignal(number)
+    if callable(handler) and handler is not signal.default_int_handler:
+        signal.raise_signal(number)
 
 
 class Watch:
@@ -301,13 +320,14 @@ def watch(pid: int, *, rate: int = RATE, children: bool = True, reuse: int = 0) 
     _check((), pid, None, rate)
     _check_watch(reuse)
     wanted = Wanted("clock", rate, children, watch=reuse)
+    log = heap_log.of_process(pid)
     return Watch(
         Run(
             folder=Path(f"process {pid}"),
             command=[meta.as_text(word) for word in command_of(pid)],
             wanted=wanted,
-            heap_logs=None,
-            described={**wanted.described(), "heap": False, "pid": pid},
+            heap_logs=log and log.parent,
+            described={**wanted.described(), "heap": log is not None, "pid": pid},
             on_progress=silent,
             attached=True,
         ),

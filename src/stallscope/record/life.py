@@ -7,9 +7,12 @@ import datetime
 import os
 import signal
 import time
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from stallscope.errors import StallscopeError
 
 FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 FROM_THE_KERNEL = 0x80  # si_code of a signal that the terminal sent: the target got it as well
@@ -56,6 +59,15 @@ def host_facts() -> dict[str, Any]:
     return {"system": machine.system, "processor": machine.model, "cores": machine.cores}
 
 
+def wait_for_signal(
+    signals: Collection[signal.Signals], seconds: float
+) -> signal.struct_siginfo | None:
+    """One of these that is blocked, or None when the time is over. Where that was interrupted (the
+    process was stopped and went on), Python hands out what the kernel never wrote."""
+    info = signal.sigtimedwait(signals, seconds)
+    return info if info is not None and info.si_signo in signals else None
+
+
 def ending(status: int | None) -> dict[str, Any]:
     """What waitpid says, in the words of meta.json."""
     if status is None:
@@ -68,3 +80,25 @@ def ending(status: int | None) -> dict[str, Any]:
 def exit_status(status: int) -> int:
     """As a shell shows it: 128+n for a signal."""
     return 128 + os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
+
+
+def check_ours(pid: int) -> None:
+    """An error when there is no such process, or it is somebody else's."""
+    try:
+        owner = Path(f"/proc/{pid}").stat().st_uid
+    except OSError as error:
+        raise StallscopeError(f"there is no process {pid}", error.strerror or "") from error
+    if owner != os.geteuid() and os.geteuid() != 0:
+        raise StallscopeError(
+            f"process {pid} is not ours",
+            f"it belongs to user {owner}",
+            "run as that user, or as root",
+        )
+
+
+def has_ended(pid: int) -> bool:
+    """A process that nobody has waited for is still listed."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in "ZX"
+    except (OSError, IndexError):
+        return True

@@ -192,19 +192,19 @@ def run(
     pid, go = start(command)
     opened: list[Event] = []
     try:
-        made = _Multiplexer(pid, groups, privilege, opened, full)
+        made = Multiplexer(pid, groups, privilege, opened, full)
         os.write(go, b"!")
         os.close(go)
         return made.run(ratio, frequency, seed, on_round)
     except BaseException:
-        _end(pid)
+        end(pid)
         raise
     finally:
         for event in opened:
             event.close()
 
 
-def _end(pid: int) -> None:
+def end(pid: int) -> None:
     import contextlib
     import signal
 
@@ -233,7 +233,7 @@ def start(command: Sequence[str]) -> tuple[int, int]:
     return pid, go
 
 
-class _Multiplexer:
+class Multiplexer:
     def __init__(
         self,
         pid: int,
@@ -292,17 +292,15 @@ class _Multiplexer:
         seconds = time.monotonic() - began
         return Slices(made.order, made.clock, made.counts, made.full, seconds, processor, status)
 
-    def rate(self, work: Event, window: float, frequency: float) -> float:
-        """Progress in a window, for the processor time of the program, with or without switches."""
-        end = time.monotonic() + window
+    def switch_for(self, seconds: float, frequency: float) -> int:
+        """Groups take turns for so long; how many slices that were."""
+        end = time.monotonic() + seconds
         made = Slices([], [], [], [], 0.0, 0.0, 0)
-        turn = 0
         while frequency > 0 and time.monotonic() < end:
-            self._slice(turn % len(self.groups), time.monotonic() + 1 / frequency, made)
-            turn += 1
+            turn = len(made.order) % len(self.groups)
+            self._slice(turn, time.monotonic() + 1 / frequency, made)
         time.sleep(max(0.0, end - time.monotonic()))
-        done, clock = work.step(), self.clock.step()
-        return done / clock if clock else 0.0
+        return len(made.order)
 
     def _slice(self, group: int, due: float, made: Slices) -> None:
         leader = self.leaders[group]
@@ -322,38 +320,3 @@ class _Multiplexer:
         made.clock.append(clock)
         made.counts.append({name: step * scale for name, step in steps.items()} if known else {})
         made.full.append({name: float(event.step()) for name, event in self.all.items()})
-
-
-def cost(
-    command: Sequence[str],
-    groups: Sequence[Sequence[str]],
-    frequency: float,
-    progress: str,
-    window: float,
-    pairs: int,
-) -> float:
-    """How much more processor time a program takes for its progress while groups are switched."""
-    import statistics
-
-    pid, go = start(command)
-    opened: list[Event] = []
-    try:
-        made = _Multiplexer(pid, groups, "both", opened, False)
-        work = Event(progress, pid, "both", True)
-        opened.append(work)
-        os.write(go, b"!")
-        os.close(go)
-        time.sleep(window)
-        work.step(), made.clock.step()
-        ratios = []
-        for _ in range(pairs):
-            idle, busy = (made.rate(work, window, f) for f in (0.0, frequency))
-            if idle > 0 and busy > 0:
-                ratios.append(idle / busy)
-        if not ratios:
-            raise StallscopeError("the program ended before anything was measured")
-        return statistics.median(ratios) - 1
-    finally:
-        _end(pid)
-        for event in opened:
-            event.close()

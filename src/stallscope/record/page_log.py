@@ -17,6 +17,7 @@ import msgspec
 
 from stallscope import _engine
 from stallscope.errors import StallscopeError
+from stallscope.record.watch_spec import is_fixed
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -73,9 +74,10 @@ def environment(before: Mapping[bytes, bytes], logs: Path, active: int) -> dict[
     }
 
 
-def choose(logs: Path, pid: int) -> PageLog | None:
-    """Of the images that the process had, the one of which most was logged."""
-    found = [PageLog(path) for path in logs.glob(f"{pid}.*")]
+def choose(logs: Path, pid: int, maps: str = "") -> PageLog | None:
+    """Of the images that the process had, the one of which most was logged. `maps`: as the kernel
+    showed them while it ran."""
+    found = [PageLog(path, maps) for path in logs.glob(f"{pid}.*")]
     used = [log for log in found if log.header.magic == MAGIC and log.header.entries]
     return max(used, key=lambda log: log.header.entries, default=None)
 
@@ -83,8 +85,9 @@ def choose(logs: Path, pid: int) -> PageLog | None:
 class PageLog:
     """One log, whose process has ended."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, maps: str = "") -> None:
         self._path = path
+        self._variables = large_variables(maps)
         with path.open("rb") as file:
             head = file.read(PAGE).ljust(PAGE, b"\0")
         size = len(Header.__struct_fields__)
@@ -187,7 +190,13 @@ class PageLog:
         return pa.table(columns, schema=tables.arrow_schema("page_log"))
 
     def _names(self) -> _Names:
-        return _Names(self._regions)
+        static = [region for region in self._regions if region[2] == "static"]
+        inside = [
+            one
+            for one in self._variables
+            if any(first <= one[0] < first + pages for first, pages, _ in static)
+        ]
+        return _Names([*self._regions, *inside])
 
     def _tables(self, stack: _engine.LruStack) -> dict[str, pa.Table]:
         import pyarrow as pa
@@ -245,10 +254,35 @@ class _Names:
 
         found = [row(0, "unknown", "", 0)]
         for number, (first, pages, kind) in enumerate(self._regions, 1):
+            if kind not in KINDS:
+                found.append(row(number, "global", kind, pages * PAGE))
+                continue
             called = {"heap": "[heap]", "static": "<static data>"}.get(kind)
             name = called or f"<memory at {first * PAGE:#x}, {pages * PAGE >> 10:,} KiB>"
             found.append(row(number, "mapping", name, pages * PAGE))
         return found
+
+
+def large_variables(maps: str) -> list[tuple[int, int, str]]:
+    """(first page, pages, name) of variables that have pages of their own, of the files mapped."""
+    bases: dict[str, int] = {}
+    for line in maps.splitlines():
+        words = line.split(None, 5)
+        if len(words) == 6 and words[5].startswith("/") and int(words[2], 16) == 0:
+            bases.setdefault(words[5], int(words[0].split("-")[0], 16))
+    found = []
+    for path, base in bases.items():
+        try:
+            bias = 0 if is_fixed(Path(path)) else base
+            variables = _engine.Symbols(path).variables()
+        except (OSError, IndexError, _engine.EngineError):
+            continue
+        for name, address, size, *_ in variables:
+            first = (address + bias + PAGE - 1) // PAGE
+            last = (address + bias + size) // PAGE
+            if last > first:
+                found.append((first, last - first, str(name)))
+    return found
 
 
 def _regions_of(part: pa.Table) -> list[tuple[int, int, str]]:

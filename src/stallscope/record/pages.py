@@ -28,6 +28,7 @@ from stallscope.record.life import (
     host_facts,
     moment,
     silent,
+    wait_for_signal,
 )
 from stallscope.record.output import new_folder
 from stallscope.record.preflight import Target, preflight
@@ -65,7 +66,7 @@ def record(
     try:
         logs.mkdir(mode=0o700)
         ran = _run(target, logs, active, on_progress or silent)
-        found = page_log.choose(logs, ran.pid)
+        found = page_log.choose(logs, ran.pid, ran.maps)
         if found is None:
             raise StallscopeError(
                 f"nothing was logged of {target.command[0]}",
@@ -93,6 +94,7 @@ class _Ran:
     status: int  # as waitpid gives it
     seconds: float
     cpu_seconds: float
+    maps: str  # as the kernel showed them last
 
 
 def _run(target: Target, logs: Path, active: int, on_progress: Callable[[Progress], None]) -> _Ran:
@@ -102,18 +104,27 @@ def _run(target: Target, logs: Path, active: int, on_progress: Callable[[Progres
         given = page_log.environment(environment(), logs, active)
         started = time.monotonic()
         pid = os.posix_spawn(target.argv[0], target.argv, given, setsigmask=before)
+        maps = ""
         while True:
             ended, status, used = os.wait4(pid, os.WNOHANG)
             seconds = time.monotonic() - started
             if ended:
-                return _Ran(pid, status, seconds, used.ru_utime + used.ru_stime)
+                return _Ran(pid, status, seconds, used.ru_utime + used.ru_stime, maps)
+            maps = _maps(pid) or maps
             size = sum(file.stat().st_size for file in logs.iterdir())
             on_progress(Progress(seconds, size, 1, False))
-            info = signal.sigtimedwait(blocked, POLL_SECONDS)
+            info = wait_for_signal(blocked, POLL_SECONDS)
             if info is not None and info.si_signo in FORWARDED and info.si_code != FROM_THE_KERNEL:
                 os.kill(pid, info.si_signo)
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _maps(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/maps").read_text(errors="replace")
+    except OSError:
+        return ""
 
 
 def _write(

@@ -83,9 +83,9 @@ class Image:
         return tables.to_arrow(name, self.columns[name])
 
 
-def images_of(run: Run, live: _engine.Live) -> list[Image]:
-    """All of them so far; the first is the process itself."""
-    opening = Meta(
+def opening(run: Run) -> Meta:
+    """What is known before anything was seen."""
+    return Meta(
         format_version=tables.schemas().format_version,
         stallscope=__version__,
         state="recording",
@@ -96,15 +96,22 @@ def images_of(run: Run, live: _engine.Live) -> list[Image]:
         created=moment(),
         source=run.wanted.source,
         machine="none",
-        options=run.described | {"skid": live.skid} | _watching(live),
+        options=run.described,
         host={},
         counted=False,
         sample_period=round(1e9 / run.wanted.rate) if run.wanted.source == "clock" else 0,
     )
+
+
+def images_of(run: Run, live: _engine.Live) -> list[Image]:
+    """All of them so far; the first is the process itself."""
+    known = msgspec.structs.replace(
+        opening(run), options=run.described | {"skid": live.skid} | _watching(live)
+    )
     found = []
     for number, image in enumerate(live.images()):
         folder = run.folder if number == 0 else run.folder / CHILDREN / image["name"]
-        facts = _facts(run, image, opening, is_root=number == 0)
+        facts = _facts(run, image, known, is_root=number == 0)
         if number == 0:
             facts = msgspec.structs.replace(facts, lost_samples=live.lost)
         found.append(Image(facts, folder, image["tables"]))

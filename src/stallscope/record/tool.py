@@ -19,6 +19,7 @@ class CaptureOptions:
     """What capture is told; the union of what every probe needs."""
 
     stream: bool = False  # every block execution and address, not only counts
+    values: bool = False  # ... with what was read and written
     children: bool = True
     heap: bool = True
     from_function: str | None = None
@@ -26,6 +27,7 @@ class CaptureOptions:
     skip: int = 0
     max_instructions: int = 0
     turn: int = 2000
+    watch: tuple[str, ...] = ()  # lines that say what memory is watched
 
     def described(self) -> dict[str, Any]:
         """By the names that the options have for people."""
@@ -37,6 +39,7 @@ class CaptureOptions:
             "skip": self.skip,
             "max_instructions": self.max_instructions,
             "turn": self.turn,
+            **({"values": True} if self.values else {}),
         }
 
 
@@ -75,6 +78,12 @@ def capture_command(
         f"--ss-heap={'yes' if options.heap else 'no'}",
         f"--ss-turn={options.turn}",
     ]
+    if options.values:
+        command.append("--ss-values=yes")
+    if options.watch:
+        spec = session / "watched"
+        spec.write_text("\n".join(options.watch) + "\n")
+        command.append(f"--ss-watch={spec}")
     if sieve:
         command.append(f"--ss-sift={sieve}")
     if options.from_function:

@@ -18,7 +18,7 @@ from stallscope import __version__, _engine, machines, meta, results, tracking
 from stallscope.errors import StallscopeError
 from stallscope.machines import Machine
 from stallscope.meta import Meta
-from stallscope.record import PAGES, PROBES, Recorded, choose, python
+from stallscope.record import PAGES, PROBES, Recorded, choose
 from stallscope.record.life import (
     FORWARDED,
     FROM_THE_KERNEL,
@@ -29,6 +29,7 @@ from stallscope.record.life import (
     host_facts,
     moment,
     silent,
+    wait_for_signal,
 )
 from stallscope.record.output import new_folder
 from stallscope.record.preflight import Target, preflight
@@ -59,7 +60,6 @@ class Run:
     pages: PageOptions | None
     max_bytes: int
     on_progress: Callable[[Progress], None]
-    python_lines: bool
     described: dict[str, Any]
     writer: RecordingWriter = field(default_factory=RecordingWriter)
     metas: dict[str, Meta] = field(default_factory=dict)
@@ -98,14 +98,17 @@ def _while_it_starts(run: Run, opening: Meta) -> Meta:
 
 
 def _recorder(run: Run, session: Session) -> _engine.Recorder:
-    folders = (str(session.folder), str(run.folder))
-    pages = None if run.pages is None else tracking.engine_options(run.pages)
-    if not run.machine.simulates:
-        return _engine.Recorder(*folders, run.trace, run.max_bytes, run.writer.symbols, pages=pages)
-    options = results.engine_options(run.machine, run.probe)
-    described = run.machine.to_engine()
+    simulates = run.machine.simulates
     return _engine.Recorder(
-        *folders, run.trace, run.max_bytes, run.writer.symbols, described, options, pages
+        str(session.folder),
+        str(run.folder),
+        run.trace,
+        run.max_bytes,
+        run.writer.symbols,
+        run.machine.to_engine() if simulates else None,
+        results.engine_options(run.machine, run.probe) if simulates else {},
+        None if run.pages is None else tracking.engine_options(run.pages),
+        run.options.values,
     )
 
 
@@ -122,10 +125,7 @@ def run_target(run: Run) -> int:
         before = signal.pthread_sigmask(signal.SIG_BLOCK, blocked)
         try:
             started = time.monotonic()
-            passed = environment()
-            if run.python_lines:
-                passed = python.environment(passed, run.target.executable)
-            pid = os.posix_spawn(command[0], command, passed, setsigmask=before)
+            pid = os.posix_spawn(command[0], command, environment(), setsigmask=before)
             try:
                 recorder.start(pid)
                 opening = _while_it_starts(run, opening)
@@ -153,7 +153,7 @@ def _watch(
     """Until the target and its children have ended, or somebody stops waiting for the latter."""
     while True:
         patience = POLL_SECONDS if run.status is None else CLOSING_POLL_SECONDS
-        info = signal.sigtimedwait(blocked, patience)
+        info = wait_for_signal(blocked, patience)
         if info is not None and info.si_signo in FORWARDED:
             if run.status is not None:
                 return
@@ -190,10 +190,18 @@ def _drain(run: Run, recorder: _engine.Recorder, opening: Meta) -> None:
             Quality("stream", "error", ": ".join(filter(None, error[:2])))
             for error in process.errors
         ]
+        quality += [_VALUES] if run.options.values else []
         run.messages += [StallscopeError(*error, status=OWN_FAILURE) for error in process.errors]
         run.metas[facts.name] = run.writer.finish(process, facts, quality)
         _keep_simulation(run, process, run.metas[facts.name])
         _keep_pages(run, process, run.metas[facts.name])
+
+
+_VALUES = Quality(
+    "values",
+    "info",
+    "values.ss holds what the program read and wrote, secrets included: --values asked for it",
+)
 
 
 def _keep_simulation(run: Run, process: _engine.Process, facts: Meta) -> None:
@@ -310,6 +318,7 @@ def record(
     machine: str = "default",
     probes: Sequence[str] = (),
     trace: bool = False,
+    values: bool = False,
     children: bool = True,
     heap: bool = True,
     from_function: str | None = None,
@@ -318,16 +327,19 @@ def record(
     max_instructions: int = 0,
     max_size: int = 0,
     turn: int = 2000,
-    python_lines: bool = False,
+    watched: Sequence[str] = (),
     on_progress: Callable[[Progress], None] | None = None,
     **sampling: Any,
 ) -> Recorded:
-    """Run `command` to its end and record every access. With `python_lines`, memory that extension
-    modules of a Python program ask for is named by the line that asked for it.
+    """Run `command` to its end and record every access.
 
+    `values` keeps what each access read or wrote beside the trace, up to eight bytes of it.
+    `watched`: lines of stallscope.record.watch_spec; accesses to that memory become events.
     `sampling` says how the machine beside it samples, in the words of stallscope.sampling: event,
     period, seed, sampling, min_latency, handler_cost, perturb, budget."""
     _check(probes, turn, (skip, max_instructions, max_size))
+    if values and not trace:
+        raise StallscopeError("--values are kept beside a trace", now="--trace --values")
     model = machines.load(machine)
     pages = PageOptions(**msgspec.to_builtins(model.path)) if PAGES in probes else None
     probes = [name for name in probes if name != PAGES]
@@ -335,6 +347,7 @@ def record(
     target = preflight(command)
     options = CaptureOptions(
         stream=trace or model.simulates or pages is not None,
+        values=values,
         children=children,
         heap=heap,
         from_function=from_function,
@@ -342,6 +355,7 @@ def record(
         skip=skip,
         max_instructions=max_instructions,
         turn=turn,
+        watch=tuple(watched),
     )
     run = Run(
         target=target,
@@ -354,10 +368,8 @@ def record(
         pages=pages,
         max_bytes=max_size,
         on_progress=on_progress or silent,
-        python_lines=python_lines,
         described={
             "trace": trace,
-            "python_lines": python_lines,
             "probes": [*probes, *([PAGES] if pages else [])],
             "pages": None if pages is None else msgspec.to_builtins(pages),
             "sampling": sampling,

@@ -7,36 +7,40 @@ from __future__ import annotations
 import collections
 import contextlib
 import importlib.util
+import mmap
 import os
-import re
 import signal
 import struct
 import tempfile
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from stallscope import _engine
 from stallscope.errors import StallscopeError
-from stallscope.machines.fault import nearest
-from stallscope.record.life import environment
+from stallscope.record.attached import AttachedWatch, WordHit
+from stallscope.record.life import environment, has_ended
 from stallscope.record.preflight import preflight
-from stallscope.watch_targets import element_ranges
+from stallscope.record.watch_spec import FIXED, condition_line, range_lines
 
 LIBRARY = "libstallscope_watch.so"
 FOLDER = b"STALLSCOPE_WATCH"
 MAGIC = 0x3148435441575353
-HEADER = struct.Struct("<10Q")
-ENTRY = struct.Struct("<5Q4I12Q")
+HEADER = struct.Struct("<13Q")
+ENTRY = struct.Struct("<5Q4I13Q")
+SNAPSHOT = struct.Struct("<18Q4096s")
+_NAMED = ("rax", "rbx", "rcx", "rdx", "rsi", "rdi", "rbp", "rsp")
+REGISTERS = (*_NAMED, *(f"r{i}" for i in range(8, 16)), "rip")  # as watch.h has them
+POLL_SECONDS = 0.005
+READ = struct.Struct("<Q")  # a counter that both sides look at
+ENTRIES = 20_000
+LOG_BYTES = HEADER.size + ENTRIES * ENTRY.size
 BOTH, KERNEL = 3, 4
 MODES = ("", "breakpoints", "page protection", "pages behind blocks")
 GUARDS = 3
 RESTARTED = 125
-_ADDRESS = re.compile(r"(0x[0-9a-fA-F]+|\d+)(?:\+(\d+))?")
-_NAME = re.compile(r"([A-Za-z_$][\w$:]*)((?:\[(?:\*|\d+)\]|\.[A-Za-z_$][\w$]*)*)")
-_CONDITION = re.compile(r"\s*value\s*(==|!=|<|>)\s*(0x[0-9a-fA-F]+|\d+)\s*")
-FIXED = 2  # e_type of a program that lies where it says
 
 
 @dataclass(frozen=True)
@@ -46,10 +50,12 @@ class LiveHit:
     thread: int
     kind: str
     address: str
-    value: int
+    value: int | None
     place: tuple[str, str, int | None]  # function, file, line
     path: tuple[str, ...]
     maker: str  # function that made the block that was overrun
+    snapshot: str | None = None  # bytes of what is watched, in hexadecimal
+    registers: dict[str, int] | None = None
 
 
 @dataclass(frozen=True)
@@ -61,6 +67,7 @@ class LiveLog:
     stopped: bool
     status: int
     entries: tuple[LiveHit, ...]
+    lost: int = 0  # hits that the kernel had no room for
 
 
 def library() -> Path:
@@ -82,6 +89,7 @@ def watch_native(
     writes: bool = True,
     condition: str | None = None,
     stop: int = 0,
+    snapshot: bool = False,
 ) -> LiveLog:
     """Runs `command` to its end, or to the hit number `stop`, where it is ended."""
     target = preflight(command, native=True)
@@ -91,12 +99,11 @@ def watch_native(
         )
     kind = (1 if reads else 0) | (2 if writes else 0)
     program = Path(os.fsdecode(target.argv[0]))
-    lines = [line for i, text in enumerate(targets) for line in _lines(program, text, i, kind)]
+    lines = _lines(program, targets, kind)
     if condition is not None:
-        lines.append(_condition(condition))
+        lines.append(condition_line(condition))
     lines.append(f"stop {stop}")
-    if any(line.startswith("past") for line in lines) and len(targets) > 1:
-        raise StallscopeError("past: is watched alone at native speed")
+    lines += ["snapshot"] if snapshot else []
     with tempfile.TemporaryDirectory(prefix="stallscope-watch-") as made:
         folder = Path(made)
         (folder / "spec").write_text("\n".join(lines) + "\n")
@@ -104,43 +111,69 @@ def watch_native(
         return _read(folder, targets, status, stopped)
 
 
-def _lines(program: Path, text: str, number: int, kind: int) -> list[str]:
-    if text.startswith("past:"):
-        return [f"past {number} {kind}"]
-    if match := _ADDRESS.fullmatch(text):
-        return [f"range {int(match[1], 0):x} {match[2] or 8} {number} {kind}"]
-    match = None if text.startswith("heap:") else _NAME.fullmatch(text)
-    if match is None:
-        raise StallscopeError(
-            f"{text!r} cannot be watched at native speed",
-            now="an address, a variable, table[*].count, or past:*",
-        )
-    known = _engine.Symbols(str(program)).variables()
-    found = [row for row in known if row[0] == match[1]]
-    if not found:
-        raise StallscopeError(
-            f"{program.name} has no variable {match[1]}",
-            now=nearest(match[1], [row[0] for row in known]),
-        )
-    with program.open("rb") as file:
-        fixed = file.read(18)[16] == FIXED
-    word = "range" if fixed else "exe"
-    lines = []
-    for row in found:
-        types = _engine.Types([(str(program), b"", 0, 0, 1 << 47)]) if match[2] else None
-        for start, end in element_ranges(text, types, row[1], row[2], match[2]):
-            lines.append(f"{word} {start:x} {end - start} {number} {kind}")
-    return lines
+def watch_running(
+    targets: Sequence[str],
+    pid: int,
+    *,
+    kind: int,
+    stop: int = 0,
+    duration: float | None = None,
+    snapshot: bool = False,
+) -> LiveLog:
+    """Process `pid`, from outside, until it ends, `duration` seconds are over, Ctrl-C, or `stop`
+    hits are there; then it goes on unwatched."""
+    watch = AttachedWatch(pid, targets, kind)
+    maps = Path(f"/proc/{pid}/maps").read_text(errors="replace")
+    hits: list[WordHit] = []
+    end = None if duration is None else time.monotonic() + duration
+    with contextlib.suppress(KeyboardInterrupt):
+        while not stop or len(hits) < stop:
+            ended = has_ended(pid)
+            hits += watch.take()
+            if ended or (end is not None and time.monotonic() > end):
+                break
+            time.sleep(POLL_SECONDS)
+    names, kept = _Names(maps), hits[: stop or ENTRIES]
+    return LiveLog(
+        "breakpoints, from outside",
+        len(watch.words),
+        len(kept) if stop else len(hits),
+        0,
+        0 < stop <= len(hits),
+        0,
+        tuple(_running_hit(hit, targets, kind, names, snapshot) for hit in kept),
+        watch.lost,
+    )
 
 
-def _condition(text: str) -> str:
-    match = _CONDITION.fullmatch(text)
-    if match is None:
-        raise StallscopeError(f"--if {text}: not understood", now="--if 'value == 5'; also != < >")
-    return f"if {match[1][0]} {int(match[2], 0)}"
+def _running_hit(
+    hit: WordHit, targets: Sequence[str], kind: int, names: _Names, snapshot: bool
+) -> LiveHit:
+    return LiveHit(
+        hit.time,
+        targets[hit.word.watch],
+        hit.thread,
+        _kind(kind),
+        f"{hit.word.start:#x}",
+        None if hit.held is None else int.from_bytes(hit.held, "little"),
+        names.place(hit.ip - 1),
+        (),
+        "",
+        hit.held.hex() if snapshot and hit.held is not None else None,
+        hit.registers if snapshot else None,
+    )
 
 
-def _run(target: Any, folder: Path) -> tuple[int, bool]:
+def _lines(program: Path, targets: Sequence[str], kind: int) -> list[str]:
+    if not any(text.startswith("past:") for text in targets):
+        return range_lines(program, targets, kind)
+    if len(targets) > 1:
+        raise StallscopeError("past: is watched alone at native speed")
+    return [f"past 0 {kind}"]
+
+
+def start(target: Any, folder: Path) -> int:
+    """The process that runs `target`, watched as folder/spec says."""
     given = environment()
     preloaded = [os.fsencode(library()), given.get(b"LD_PRELOAD", b"")]
     given = {
@@ -148,7 +181,11 @@ def _run(target: Any, folder: Path) -> tuple[int, bool]:
         b"LD_PRELOAD": b":".join(word for word in preloaded if word),
         FOLDER: os.fsencode(folder),
     }
-    pid = os.posix_spawn(target.argv[0], target.argv, given)
+    return os.posix_spawn(target.argv[0], target.argv, given)
+
+
+def _run(target: Any, folder: Path) -> tuple[int, bool]:
+    pid = start(target, folder)
     try:
         while True:
             _, status = os.waitpid(pid, os.WUNTRACED)
@@ -180,14 +217,14 @@ def _read(folder: Path, targets: Sequence[str], status: int, stopped: bool) -> L
             "neither breakpoints nor page protection with system calls are to be had",
             "stallscope doctor",
         )
-    names = _Names(maps)
+    names, snapshots = _Names(maps), _Snapshots(folder / "snapshots")
     found = []
     for i in range(entries):
         row = ENTRY.unpack_from(data, HEADER.size + i * ENTRY.size)
-        time, ip, address, value, caller, watch, kind, thread, calls, *path = row
+        when, ip, address, value, caller, watch, kind, thread, calls, *path = row
         found.append(
             LiveHit(
-                time,
+                when,
                 targets[watch],
                 thread,
                 _kind(kind),
@@ -196,12 +233,62 @@ def _read(folder: Path, targets: Sequence[str], status: int, stopped: bool) -> L
                 names.place(ip - (0 if mode == GUARDS else 1)),
                 tuple(names.call(one - 1) for one in path[:calls]),
                 names.place(caller - 1)[0] if caller else "",
+                *snapshots.of(i),
             )
         )
     wanted = {text: text[5:] for text in targets if text.startswith("past:") and text != "past:*"}
     kept = tuple(hit for hit in found if wanted.get(hit.watch, "") in hit.maker)
     left = hits - (len(found) - len(kept))
     return LiveLog(MODES[mode], max(ranges, 1), left, false_hits, stopped, status, kept)
+
+
+class LiveEntries:
+    """The log while it is written: a ring whose writer waits for us."""
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / "log"
+        self._map: mmap.mmap | None = None
+        self._next = 0
+
+    @property
+    def mode(self) -> str:
+        log = self._open()
+        return MODES[HEADER.unpack_from(log)[6]] if log is not None else ""
+
+    def take(self) -> Iterator[tuple[int, int, int, int]]:
+        """Time, watch, thread and value of what came since; each counts as read when the next is
+        asked for."""
+        log = self._open()
+        while log is not None:
+            at = HEADER.size + self._next % ENTRIES * ENTRY.size
+            # First whether it is there, then what it holds: it may be written just now.
+            if READ.unpack_from(log, at + ENTRY.size - READ.size)[0] != self._next + 1:
+                return
+            when, _, _, value, _, watch, _, thread, *_ = ENTRY.unpack_from(log, at)
+            yield when, watch, thread, value
+            self._next += 1
+            READ.pack_into(log, HEADER.size - READ.size, self._next)
+
+    def _open(self) -> mmap.mmap | None:
+        if self._map is None and self._path.exists() and self._path.stat().st_size >= LOG_BYTES:
+            with self._path.open("r+b") as file:
+                self._map = mmap.mmap(file.fileno(), LOG_BYTES)
+        return self._map
+
+
+class _Snapshots:
+    def __init__(self, path: Path) -> None:
+        self._file = path.open("rb") if path.exists() else None
+
+    def of(self, number: int) -> tuple[str | None, dict[str, int] | None]:
+        """Bytes and registers at an entry of the log."""
+        if self._file is None:
+            return None, None
+        self._file.seek(number * SNAPSHOT.size)
+        kept, *registers, data = SNAPSHOT.unpack(self._file.read(SNAPSHOT.size))
+        if kept == 0:
+            return None, None
+        return data[:kept].hex(), dict(zip(REGISTERS, registers, strict=True))
 
 
 def _kind(bits: int) -> str:

@@ -26,6 +26,7 @@ from stallscope import meta
 from stallscope.errors import StallscopeError
 from stallscope.recording import SUFFIX, Recording
 from stallscope.scale.busy import Busy, Chooser
+from stallscope.scale.slim import slim
 
 STATE = "agent.json"
 FRESH = ".new-"
@@ -186,9 +187,9 @@ class Agent:
                 duration=settings.duration,
                 rate=settings.rate,
                 children=False,
-                heap=False,
                 output=fresh,
             )
+            slim(fresh)
             facts = meta.read(fresh)
             labelled = {**facts.options, "host": self._host}
             meta.write(msgspec.structs.replace(facts, options=labelled), fresh)

@@ -1,48 +1,63 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A folder of what many hosts recorded, by day, program and build id.
+"""A folder of what many hosts recorded, by day, program and build id: ingest and questions.
 
-FLEET/day=2026-11-16/program=redis-server/build=3f…/HASH.parquet: a file holds what one ingest found
-for one day, program and build. A recording is in the fleet when its rows are, and all of them come
-in one file that appears in one step; so an ingest that was interrupted is simply run again, and
-nothing is there twice. Any Parquet reader can read it.
+A recording is in the fleet when its rows are, and all of them come in one file that appears in one
+step (fleet_folder.py); so an ingest that was interrupted is simply run again, and nothing is there
+twice. Any Parquet reader can read it.
 """
 
 from __future__ import annotations
 
 import contextlib
-import fcntl
-import hashlib
 import os
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote, unquote
+from urllib.parse import unquote
 
 from stallscope import meta
-from stallscope.analyses import fleet as analysis
+from stallscope.analyses import fleet_changes as analysis
 from stallscope.analyses.fleet import (
+    BuildRow,
+    FleetBuilds,
     FleetDiff,
     FleetObjectRow,
     FleetObjects,
     FleetTop,
-    HostSum,
-    ObjectSum,
     TopRow,
 )
+from stallscope.analyses.host_scores import HostSum, ObjectSum
 from stallscope.analyses.significance import mean_interval
 from stallscope.errors import StallscopeError
 from stallscope.recording import CHILDREN
-from stallscope.scale.fleet_rows import FleetRow, IngestTask, identity
+from stallscope.scale.fleet_folder import (
+    compact,
+    locked,
+    match,
+    merge,
+    opened,
+    plain,
+    rename,
+    write,
+)
+from stallscope.scale.fleet_folder import known as in_fleet
+from stallscope.scale.fleet_rows import FleetRow, IngestTask, identity, named
 from stallscope.scale.pool import Pool
+from stallscope.scale.symbols import FOLDER as SYMBOLS
+from stallscope.scale.symbols import FleetSymbols, keep, kept
 
 if TYPE_CHECKING:
     import duckdb
 
+__all__ = ["builds", "compact", "diff", "ingest", "objects", "symbols", "top"]
+
 FOLDER = "fleet"  # when not told
 EACH = 40  # recordings of a task
 FLUSH = 20_000  # recordings in memory at most
+# Sums of whole numbers do not depend on the order of rows, which DuckDB does not promise.
+WAITED = "sum(round(wait * 1e9)::HUGEINT) / 1e9"
+SQUARES = "sum(round(samples::DOUBLE * samples::DOUBLE * 1e6 / greatest(every, 1))::HUGEINT)"
 
 
 @dataclass(frozen=True)
@@ -71,8 +86,8 @@ def ingest(
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     except OSError as error:
         raise StallscopeError(f"cannot make the fleet {folder}", error.strerror or "") from error
-    with _locked(folder):
-        known = _known(folder)
+    with locked(folder):
+        known = in_fleet(folder)
         before, unfinished = 0, 0
         wanted: dict[str, tuple[str, str]] = {}  # by path: identity and host
         skipped: list[Skipped] = []
@@ -91,14 +106,28 @@ def ingest(
         for start in range(0, len(wanted), FLUSH):
             part = dict(list(wanted.items())[start : start + FLUSH])
             new = {p: host for p, (who, host) in part.items() if who not in added}
-            rows, failed = _read(list(new.items()), jobs)
-            _write(folder, _once(rows))
+            rows, failed = _read(list(new.items()), jobs, folder)
+            write(folder, _once(rows))
             skipped += failed
             read = [wanted[p][0] for p in new.keys() - {one.recording for one in failed}]
             before += len(part) - len(new) + len(read) - len(set(read))
             added.update(read)
+        merge(folder)
     skipped.sort(key=lambda one: one.recording)
     return Ingested(str(folder), len(added), before, unfinished, len(skipped), skipped)
+
+
+def symbols(files: Sequence[str | Path] = (), fleet: str | Path = FOLDER) -> FleetSymbols:
+    """Adds files with symbols, each under its build id, and names by them what the fleet has; then
+    all that it has."""
+    folder = Path(fleet)
+    origins = keep(files, folder)
+    renamed = 0
+    if origins:
+        with locked(folder):
+            where = str((folder / SYMBOLS).resolve())
+            renamed = rename(folder, origins.keys(), lambda rows: named(rows, where))
+    return FleetSymbols(str(fleet), len(origins), renamed, kept(folder, origins))
 
 
 def _once(rows: Sequence[FleetRow]) -> list[FleetRow]:
@@ -127,23 +156,13 @@ def _is_done(path: Path) -> bool:
     return b'"recording"' not in text[:400] or b'"state": "recording"' not in text
 
 
-@contextlib.contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    with (folder / ".lock").open("w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise StallscopeError(
-                f"{folder} is being written to", "another ingest runs", "try again when it is done"
-            ) from None
-        yield
-
-
 def _read(
-    wanted: Sequence[tuple[str, str]], jobs: int | None
+    wanted: Sequence[tuple[str, str]], jobs: int | None, fleet: Path
 ) -> tuple[list[FleetRow], list[Skipped]]:
+    symbols = fleet / SYMBOLS
+    where = str(symbols.resolve()) if symbols.is_dir() else ""
     tasks = [
-        IngestTask(number, list(wanted[start : start + EACH]))
+        IngestTask(number, list(wanted[start : start + EACH]), where)
         for number, start in enumerate(range(0, len(wanted), EACH))
     ]
     rows: list[FleetRow] = []
@@ -160,110 +179,15 @@ def _read(
     return rows, skipped
 
 
-def _write(folder: Path, rows: Sequence[FleetRow]) -> None:
-    parts: dict[tuple[str, str, str], list[FleetRow]] = {}
-    for row in rows:
-        parts.setdefault((row.day, row.program, row.build), []).append(row)
-    for (day, program, build), part in parts.items():
-        names = (f"day={day}", f"program={_plain(program)}", f"build={_plain(build)}")
-        _write_part(folder.joinpath(*names), part)
-
-
-def _plain(name: str) -> str:
-    return quote(name, safe="")[:200] or "-"
-
-
-def _write_part(place: Path, rows: list[FleetRow]) -> None:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    rows.sort(key=lambda row: (row.recording, row.object or "", row.kind))
-    names = FleetRow.__struct_fields__
-    columns = {name: [getattr(row, name) for row in rows] for name in names}
-    ids = "".join(dict.fromkeys(columns["recording"]))
-    try:
-        place.mkdir(parents=True, exist_ok=True, mode=0o700)
-        handle, fresh = tempfile.mkstemp(prefix=".new-", dir=place)
-        os.close(handle)
-        try:
-            table = pa.table(columns, schema=_schema())
-            pq.write_table(
-                table, fresh, compression="zstd", compression_level=1, write_page_checksum=True
-            )
-            Path(fresh).replace(place / f"{hashlib.sha256(ids.encode()).hexdigest()[:20]}.parquet")
-        except BaseException:
-            Path(fresh).unlink(missing_ok=True)
-            raise
-    except OSError as error:
-        raise StallscopeError(f"cannot write below {place}", error.strerror or "") from error
-
-
-def _schema() -> Any:
-    import pyarrow as pa
-
-    kinds = {"seconds": pa.float64(), "wait": pa.float64()}
-    kinds |= {"samples": pa.uint64(), "every": pa.uint64()}
-    return pa.schema([(name, kinds.get(name, pa.string())) for name in FleetRow.__struct_fields__])
-
-
-def _files(folder: Path, program: str = "*", builds: Sequence[str] = ("*",)) -> list[str]:
-    return sorted(
-        str(path)
-        for build in builds
-        for path in folder.glob(f"day=*/program={program}/build={build}/*.parquet")
-    )
-
-
-def _known(folder: Path) -> set[str]:
-    files = _files(folder)
-    if not files:
-        return set()
-    with _asked(files) as base:
-        return {row[0] for row in base.execute("SELECT DISTINCT recording FROM f").fetchall()}
-
-
-@contextlib.contextmanager
-def _asked(files: Sequence[str]) -> Iterator[duckdb.DuckDBPyConnection]:
-    """The rows of these files as f."""
-    import duckdb
-
-    base = duckdb.connect()
-    try:
-        base.read_parquet(list(files), hive_partitioning=False).create_view("f")
-        yield base
-    except duckdb.Error as error:
-        raise StallscopeError(
-            "the fleet cannot be read", str(error).splitlines()[0], "ingest into a new folder"
-        ) from error
-    finally:
-        base.close()
-
-
-def _opened(fleet: str | Path, **which: Any) -> list[str]:
-    folder = Path(fleet)
-    if not folder.is_dir():
-        raise StallscopeError(
-            f"there is no fleet {folder}", now=f"stallscope fleet ingest FOLDER --fleet {folder}"
-        )
-    files = _files(folder, **which)
-    if not files:
-        what = ", ".join(str(value) for value in which.values())
-        raise StallscopeError(
-            f"{folder} holds nothing" + (f" of {what}" if what else ""),
-            now="stallscope fleet top shows what it holds",
-        )
-    return files
-
-
 def top(fleet: str | Path = FOLDER, *, by: str = "program", since: str | None = None) -> FleetTop:
     """Where all hosts together wait for memory: by program, or by object of each program."""
     if by not in ("program", "object"):
         raise StallscopeError(f"--by {by}", "there is: program, object")
-    with _asked(_opened(fleet)) as base:
+    with opened(fleet) as base:
         day = since or ""
         totals = "object IS NULL AND day >= ?"
         whole = base.execute(
-            f"""SELECT sum(wait), count(DISTINCT host), count(*), min(day), max(day)
+            f"""SELECT {WAITED}, count(DISTINCT host), count(*), min(day), max(day)
                 FROM f WHERE {totals}""",
             [day],
         ).fetchall()[0]
@@ -271,11 +195,11 @@ def top(fleet: str | Path = FOLDER, *, by: str = "program", since: str | None = 
         name = "NULL" if by == "program" else "object"
         rows = base.execute(
             f"""SELECT f.program, {name} AS named, count(DISTINCT host), count(DISTINCT build),
-                       count(DISTINCT recording), sum(samples), sum(wait), any_value(t.every)
+                       count(DISTINCT recording), sum(samples), {WAITED}, any_value(t.every)
                 FROM f JOIN (SELECT program, sum(every) AS every FROM f WHERE {totals}
                              GROUP BY program) t ON f.program = t.program
                 WHERE {of} AND day >= ? GROUP BY f.program, named
-                ORDER BY sum(wait) DESC, f.program, named""",
+                ORDER BY {WAITED} DESC, f.program, named""",
             [day, day],
         ).fetchall()
     return FleetTop(
@@ -304,42 +228,9 @@ def _top_row(row: tuple[Any, ...], waited: float) -> TopRow:
     )
 
 
-def _match(fleet: str | Path, build: str) -> tuple[str, str]:
-    """The program and the whole id of a build that is given by its beginning."""
-    found = {
-        (path.parent.name.removeprefix("program="), path.name.removeprefix("build="))
-        for path in Path(fleet).glob("day=*/program=*/build=*")
-        if path.name.removeprefix("build=").startswith(build)
-    }
-    if len(found) != 1 or not build:
-        names = ", ".join(sorted(f"{p} {b[:12]}" for p, b in found)[:5])
-        raise StallscopeError(
-            f"{'several builds begin' if found else 'no build begins'} with {build!r}",
-            names,
-            "stallscope fleet builds shows them all",
-        )
-    return found.pop()
-
-
-@dataclass(frozen=True)
-class BuildRow:
-    program: str
-    build: str
-    first_day: str
-    last_day: str
-    hosts: int
-    recordings: int
-
-
-@dataclass(frozen=True)
-class FleetBuilds:
-    fleet: str
-    rows: list[BuildRow]
-
-
 def builds(fleet: str | Path = FOLDER) -> FleetBuilds:
     """Which builds of which programs ran when, and on how many hosts."""
-    with _asked(_opened(fleet)) as base:
+    with opened(fleet) as base:
         rows = base.execute(
             """SELECT program, build, min(day), max(day), count(DISTINCT host), count(*)
                FROM f WHERE object IS NULL GROUP BY ALL ORDER BY program, min(day), build"""
@@ -351,8 +242,8 @@ def objects(
     program: str, fleet: str | Path = FOLDER, *, build: str | None = None, seed: int = 1
 ) -> FleetObjects:
     """What a program waits for on all hosts, as a share of its time, with intervals over hosts."""
-    which = [_match(fleet, build)[1]] if build is not None else ["*"]
-    with _asked(_opened(fleet, program=_plain(program), builds=which)) as base:
+    which = [match(fleet, build, program)[1]] if build is not None else ["*"]
+    with opened(fleet, program=plain(program), builds=which) as base:
         hosts, sums = _sums(base)
         count = sum(host.recordings for host in hosts.values())
     rows = []
@@ -372,20 +263,24 @@ def _sums(
 ) -> tuple[dict[str, HostSum], dict[tuple[str, str], dict[str, ObjectSum]]]:
     """By host, and by object and host; waiting for memory at all is an object too."""
     hosts = {
-        host: HostSum(count, int(every), day)
-        for host, count, every, day in base.execute(
-            """SELECT host, count(*), sum(every), min(day) FROM f WHERE object IS NULL
-               GROUP BY host ORDER BY host"""
+        host: HostSum(count, days, int(every), day)
+        for host, count, days, every, day in base.execute(
+            """SELECT host, count(*), count(DISTINCT day), sum(every), min(day)
+               FROM f WHERE object IS NULL GROUP BY host ORDER BY host"""
         ).fetchall()
     }
     objects: dict[tuple[str, str], dict[str, ObjectSum]] = {}
-    for name, kind, host, samples, squares in base.execute(
-        """SELECT coalesce(object, ?), kind, host, sum(samples),
-                  sum(samples::DOUBLE * samples::DOUBLE / greatest(every, 1))
-           FROM f WHERE samples > 0 GROUP BY ALL ORDER BY ALL""",
+    for name, kind, host, samples, squares, by_day in base.execute(
+        f"""WITH daily AS (SELECT host, day, sum(every) AS every FROM f WHERE object IS NULL
+                           GROUP BY ALL),
+                 days AS (SELECT coalesce(object, ?) AS object, kind, host, day,
+                                 sum(samples) AS samples, {SQUARES} AS squares
+                          FROM f WHERE samples > 0 GROUP BY ALL)
+            SELECT object, kind, host, sum(samples), sum(squares) / 1e6, {SQUARES} / 1e6
+            FROM days JOIN daily USING (host, day) GROUP BY ALL ORDER BY ALL""",
         [analysis.ALL],
     ).fetchall():
-        objects.setdefault((name, kind), {})[host] = ObjectSum(int(samples), squares)
+        objects.setdefault((name, kind), {})[host] = ObjectSum(int(samples), squares, by_day)
     return hosts, objects
 
 
@@ -394,30 +289,32 @@ def diff(
     after: str,
     fleet: str | Path = FOLDER,
     *,
+    program: str | None = None,
     alpha: float = analysis.ALPHA,
     seed: int = 1,
 ) -> FleetDiff:
     """What got worse or better from one build of a program to another, given by their ids or the
-    beginnings of these; by how much, on how many hosts, since when."""
+    beginnings of these; by how much, on how many hosts, since when. The program is told where
+    several have such builds."""
     if not 0 < alpha < 1:
         raise StallscopeError(f"--alpha {alpha}: it lies between 0 and 1")
-    _opened(fleet)
-    (program, old), (other, new) = _match(fleet, before), _match(fleet, after)
-    if program != other or old == new:
+    with opened(fleet):
+        (of, old), (other, new) = (match(fleet, build, program) for build in (before, after))
+    if of != other or old == new:
         raise StallscopeError(
-            f"{before} and {after} are no two builds of one program", f"of {program} and {other}"
+            f"{before} and {after} are no two builds of one program", f"of {of} and {other}"
         )
     parts = []
     for build in (old, new):
-        with _asked(_opened(fleet, program=program, builds=[build])) as base:
+        with opened(fleet, program=of, builds=[build]) as base:
             parts.append(_sums(base))
     hosts = (parts[0][0], parts[1][0])
     compared = _compared(parts[0][1], parts[1][1])
-    rows, paired, count = analysis.changes(unquote(program), hosts, compared, alpha, seed)
+    rows, paired, count = analysis.changes(unquote(of), hosts, compared, alpha, seed)
     recordings = sum(host.recordings for part in hosts for host in part.values())
     return FleetDiff(
         fleet=str(fleet),
-        program=unquote(program),
+        program=unquote(of),
         before=old,
         after=new,
         paired=paired,

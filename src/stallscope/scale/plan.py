@@ -44,7 +44,7 @@ def _order(machine: Mapping[str, Any]) -> list[tuple[Any, ...]]:
 
 def _bytes(machine: Mapping[str, Any]) -> int:
     """Of the line numbers that its caches hold, shared with no other machine."""
-    return sum(8 * int(cache["size"]) // int(cache["line"]) for cache in machine["caches"])
+    return sum(16 * int(cache["size"]) // int(cache["line"]) for cache in machine["caches"])
 
 
 def group(documents: Mapping[int, dict[str, Any]], exact: bool) -> Iterator[tuple[bool, list[int]]]:

@@ -20,10 +20,11 @@ import msgspec
 from stallscope.errors import StallscopeError
 from stallscope.scale.cells import Done, Failure, Task
 from stallscope.scale.fleet_rows import IngestDone, IngestTask
+from stallscope.scale.piece_task import CorePieceDone, CorePieceTask, PagePieceDone, PagePieceTask
 from stallscope.scale.shard_task import ShardDone, ShardTask
 
-Work = Task | ShardTask | IngestTask
-Answer = Done | ShardDone | IngestDone
+Work = Task | ShardTask | IngestTask | CorePieceTask | PagePieceTask
+Answer = Done | ShardDone | IngestDone | CorePieceDone | PagePieceDone
 
 TRIES = 3  # of a task whose workers die
 

@@ -9,14 +9,19 @@ right). Only machines whose sets can be parted so are taken; others are refused.
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
 import os
+import tempfile
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from stallscope import _engine, machines, results
+import msgspec
+
+from stallscope import __version__, _engine, machines, results
 from stallscope.analyses.levels import Levels
 from stallscope.analyses.objects import LevelRow, Process
 from stallscope.errors import StallscopeError
@@ -29,6 +34,7 @@ from stallscope.scale.shard_task import ShardDone, ShardTask, read_table
 if TYPE_CHECKING:
     import pyarrow as pa
 
+FORMAT = 1
 # Of the tables that shards add up: what tells rows apart, and what is added.
 KEYS = {
     "miss": (["level", "region", "bucket", "operation"], ["misses", "latency"]),
@@ -43,8 +49,7 @@ class ShardedLevels(Levels):
     crossing: int  # accesses that touch the lines of several shards
 
 
-@dataclass
-class _Sum:
+class _Sum(msgspec.Struct):
     """All shards of one process image, when they agree."""
 
     done: list[ShardDone]
@@ -146,13 +151,29 @@ def replay_in_shards(
     found = ShardedReplay(opened, model, name, shards)
     for image in choose(opened, process):
         if image.meta.trace:
-            found.add(image, _agreed(image, model, shards, evictions, jobs))
+            found.add(image, _kept(image, model, shards, evictions, jobs))
     if not found.images:
         raise StallscopeError(
             f"{opened.path.name} has no trace to replay",
             "it was recorded without --trace",
             "stallscope record --trace -- PROGRAM",
         )
+    return found
+
+
+def _kept(image: Recording, machine: Machine, shards: int, evictions: bool, jobs: Any) -> _Sum:
+    """As an earlier one left it, or computed and left for later ones."""
+    parts = (results.identity(image.meta), machine.digest(), shards, evictions, __version__, FORMAT)
+    name = hashlib.sha256(repr(parts).encode()).hexdigest()[:20]
+    path = image.path / results.FOLDER / f"shards-{name}.msgpack"
+    with contextlib.suppress(OSError, msgspec.MsgspecError):  # what is damaged is computed again
+        return msgspec.msgpack.decode(path.read_bytes(), type=_Sum)
+    found = _agreed(image, machine, shards, evictions, jobs)
+    with contextlib.suppress(OSError):  # a recording that is only to be read
+        path.parent.mkdir(exist_ok=True, mode=0o700)
+        with tempfile.NamedTemporaryFile(prefix=".new-", dir=path.parent, delete=False) as fresh:
+            fresh.write(msgspec.msgpack.encode(found))
+        Path(fresh.name).replace(path)
     return found
 
 

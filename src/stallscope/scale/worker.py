@@ -16,6 +16,7 @@ import msgspec
 
 from stallscope.scale.cells import Done, Failure, Task, compute
 from stallscope.scale.fleet_rows import IngestDone, IngestTask, compute_ingest
+from stallscope.scale.piece_task import CorePieceTask, PagePieceTask, PieceDone, compute_piece
 from stallscope.scale.shard_task import ShardDone, ShardTask, compute_shard
 
 
@@ -26,15 +27,19 @@ def _read(tasks: queue.Queue[bytes]) -> None:
 
 
 def answer(line: bytes) -> bytes:
-    task = msgspec.json.decode(line, type=Task | ShardTask | IngestTask)
-    done: Done | ShardDone | IngestDone
+    task = msgspec.json.decode(
+        line, type=Task | ShardTask | IngestTask | CorePieceTask | PagePieceTask
+    )
+    done: Done | ShardDone | IngestDone | PieceDone
     try:
         if isinstance(task, Task):
             done = compute(task)
         elif isinstance(task, ShardTask):
             done = compute_shard(task)
-        else:
+        elif isinstance(task, IngestTask):
             done = compute_ingest(task)
+        else:
+            done = compute_piece(task)
     except Exception as error:  # a fault of ours: the other cells go on
         done = Done(task.number, failure=Failure(f"stallscope itself failed: {error!r}"))
     return msgspec.json.encode(done) + b"\n"

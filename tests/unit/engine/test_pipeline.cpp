@@ -26,15 +26,16 @@ struct Line {
   std::vector<Access> accesses = {};
 };
 
-const Line kAdd{{0x48, 0x01, 0xd8}};                            // add rax, rbx
-const Line kOtherAdd{{0x48, 0x01, 0xd9}};                       // add rcx, rbx
-const Line kDivide{{0x48, 0xf7, 0xf3}};                         // div rbx
-const Line kLoad{{0x48, 0x8b, 0x00}, {{SS_OP_KIND_LOAD}}};      // mov rax, [rax]
-const Line kStore{{0x48, 0x89, 0x0b}, {{SS_OP_KIND_STORE}}};    // mov [rbx], rcx
-const Line kSum{{0x48, 0x03, 0x0b}, {{SS_OP_KIND_LOAD}}};       // add rcx, [rbx]
-const Line kModify{{0x48, 0x01, 0x0b}, {{SS_OP_KIND_MODIFY}}};  // add [rbx], rcx
-const Line kFloat{{0xf2, 0x0f, 0x58, 0xc1}};                    // addsd xmm0, xmm1
-const Line kBranch{{0x75, 0x00}};                               // jnz
+const Line kAdd{{0x48, 0x01, 0xd8}};                                   // add rax, rbx
+const Line kOtherAdd{{0x48, 0x01, 0xd9}};                              // add rcx, rbx
+const Line kDivide{{0x48, 0xf7, 0xf3}};                                // div rbx
+const Line kLoad{{0x48, 0x8b, 0x00}, {{SS_OP_KIND_LOAD}}};             // mov rax, [rax]
+const Line kStore{{0x48, 0x89, 0x0b}, {{SS_OP_KIND_STORE}}};           // mov [rbx], rcx
+const Line kSum{{0x48, 0x03, 0x0b}, {{SS_OP_KIND_LOAD}}};              // add rcx, [rbx]
+const Line kModify{{0x48, 0x01, 0x0b}, {{SS_OP_KIND_MODIFY}}};         // add [rbx], rcx
+const Line kPrefetch{{0x0f, 0x18, 0x0b}, {{SS_OP_KIND_PREFETCH, 1}}};  // prefetcht0 [rbx]
+const Line kFloat{{0xf2, 0x0f, 0x58, 0xc1}};                           // addsd xmm0, xmm1
+const Line kBranch{{0x75, 0x00}};                                      // jnz
 
 // A code table of blocks that follow each other in memory.
 struct Program {
@@ -241,6 +242,51 @@ TEST_CASE("independent misses overlap, as far as there are outstanding ones") {
     check_sums(*run.pipeline);
   }
   CHECK(cycles[1] * 4 < cycles[0]);
+}
+
+TEST_CASE("a prefetch is not waited for, and its line is there when it is wanted") {
+  constexpr int kTurns = 50;
+  const auto run = [](const std::vector<Line>& lines, bool prefetches) {
+    Program program;
+    const std::uint32_t exit = program.block(lines);
+    Run run(program);
+    for (std::uint64_t i = 0; i < kTurns; ++i) {
+      const std::uint64_t line = 0x10000 + i * 64, ahead = 0x10000 + (i + 1) * 64;
+      run.block(exit, prefetches ? std::vector{ahead, line} : std::vector{line});
+    }
+    EventCounts counts = run.end();
+    check_sums(*run.pipeline);
+    return counts;
+  };
+  // A load, and divisions that take longer than memory does and wait for what it gives.
+  std::vector<Line> lines(10, kDivide);
+  lines.insert(lines.begin(), kLoad);
+  const EventCounts without = run(lines, false);
+  lines.insert(lines.begin(), kPrefetch);
+  const EventCounts with = run(lines, true);
+  CHECK(without[Event::l1d_load_misses] == kTurns);
+  CHECK(with[Event::l1d_load_misses] == 1);
+  CHECK(with[Event::loads] == without[Event::loads]);
+  CHECK(with[Event::prefetches] == kTurns);
+  CHECK(with[Event::cycles] + (kTurns - 1) * 150 < without[Event::cycles]);
+  // Nothing is gained where the line is wanted at once, and nothing is lost.
+  const EventCounts alone = run({kLoad}, false), late = run({kPrefetch, kLoad}, true);
+  CHECK(late[Event::cycles] <= alone[Event::cycles] + kTurns);
+}
+
+TEST_CASE("prefetches take places among the outstanding misses") {
+  const auto cycles = [](std::uint32_t misses) {
+    Program program;
+    const std::uint32_t exit = program.block({kPrefetch}), load = program.block({kSum});
+    CoreConfig core;
+    core.misses = misses;
+    Run run(program, core);
+    for (std::uint64_t i = 0; i < 20; ++i) run.block(exit, {0x10000 + i * 4096});
+    run.block(load, {0x80000});
+    return run.end()[Event::cycles];
+  };
+  CHECK(cycles(1) > 20 * 200);
+  CHECK(cycles(32) < 20 * 200);
 }
 
 TEST_CASE("an ideal cause costs nothing") {

@@ -55,6 +55,11 @@ std::vector<machine::MachineConfig> machines() {
   all.back().tlbs = {{"DTLB", Holds::data, 16, 2, 4096, 0}};
   all.push_back(small_machine());  // lines that grow
   all.back().caches[3].line = 128;
+  all.push_back(small_machine());  // and are longer than anything that is accessed
+  for (machine::CacheConfig& one : all.back().caches) {
+    one.size *= 8;
+    one.line = 512;
+  }
   return all;
 }
 
@@ -95,8 +100,11 @@ class Program {
     std::vector<Op> operations;
     const std::uint64_t count = random_() % (near_ ? 100 : 20) == 0 ? 200 : random_() % 7;
     for (std::uint64_t i = 0; i < count; ++i)
-      operations.push_back({static_cast<unsigned>(random_() % 3),
-                            kSizes[random_() % std::size(kSizes)], random_() % 9 == 0});
+      if (random_() % 8 == 0)
+        operations.push_back({SS_OP_KIND_PREFETCH, 1, false});
+      else
+        operations.push_back({static_cast<unsigned>(random_() % 3),
+                              kSizes[random_() % std::size(kSizes)], random_() % 9 == 0});
     const auto instructions = static_cast<std::uint32_t>(
         1 + count + (random_() % (near_ ? 100 : 10) == 0 ? 400 : random_() % (near_ ? 30 : 90)));
     code_.push_back({stream_.block(operations, instructions), operations});
@@ -207,8 +215,8 @@ class Sifting {
       lines_.insert(lines_.end(), own.begin(), own.end());
     }
     for (const stream::Operation& operation : code_.operations) {
-      sizes_.push_back(operation.size);
-      spans_.push_back(ss_span(operation.size, operation.guarded));
+      sizes_.push_back(operation.is_prefetch() ? SS_PREFETCH : operation.size);
+      spans_.push_back(ss_span(sizes_.back(), operation.guarded));
     }
     lines_.resize(lines_.size() + SS_MOST_FETCHES);
     spans_.resize(spans_.size() + 4);

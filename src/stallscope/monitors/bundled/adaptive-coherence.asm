@@ -54,9 +54,9 @@ try:
     addi r9, r0, 1
     st   r9, trying(r0)
     jmp  change
-judge:                      ; an eighth more work for the cost, or back
+judge:                      ; a sixteenth more work for the cost, or back
     ld   r9, before(r0)
-    shri r10, r9, 3
+    shri r10, r9, 4
     add  r10, r10, r9
     bltu r10, r8, keep
     st   r0, trying(r0)

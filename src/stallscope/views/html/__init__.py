@@ -82,6 +82,7 @@ def page(document: Any, title: str, connect: str = "'none'") -> str:
             '<meta name="viewport" content="width=device-width, initial-scale=1">',
             '<meta name="referrer" content="no-referrer">',
             '<meta name="color-scheme" content="light dark">',
+            '<link rel="icon" href="data:,">',  # else browsers ask the server for one
             f"<title>{html.escape(title)}</title>",
             f"<style>{bundle(STYLE)}</style>",
             "</head>",
@@ -111,7 +112,8 @@ def check(path: Path, *, force: bool = False) -> None:
 def write(document: dict[str, Any], path: Path, *, force: bool = False) -> int:
     """One file, readable by its owner only, in one step; its size."""
     check(path, force=force)
-    data = page(document, f"{document['recording']} · Stallscope").encode()
+    name = document.get("recording") or document["fleet"]
+    data = page(document, f"{name} · Stallscope").encode()
     try:
         descriptor, fresh = tempfile.mkstemp(prefix=".report-", dir=path.parent)
         with os.fdopen(descriptor, "wb") as file:

@@ -40,6 +40,7 @@ class Answers(Protocol):
     def recordings(self) -> list[dict[str, Any]]: ...
     def report(self, name: str) -> dict[str, Any]: ...
     def live(self, name: str) -> dict[str, Any]: ...
+    def look(self, name: str) -> dict[str, Any]: ...
     def machine(self, name: str) -> dict[str, Any]: ...
     def what_if(
         self, name: str, machine: str | None, changes: Mapping[str, Any]
@@ -91,9 +92,7 @@ class Guard:
 
 def application(answers: Answers, hosts: frozenset[str], token: str, title: str) -> ASGIApp:
     async def index(request: Request) -> Response:
-        shell = {"schema": "stallscope.serve/1", "folder": title}
-        text = html.page(shell, f"{title} · Stallscope", "'self'")
-        return Response(text, media_type="text/html; charset=utf-8", headers=HEADERS)
+        return shell("stallscope.serve/1", title)
 
     async def recordings(request: Request) -> Response:
         return await told(answers.recordings)
@@ -107,6 +106,9 @@ def application(answers: Answers, hosts: frozenset[str], token: str, title: str)
     async def report(request: Request) -> Response:
         return await asked(request, Named, lambda one: answers.report(one.name))
 
+    async def look(request: Request) -> Response:
+        return await asked(request, Named, lambda one: answers.look(one.name))
+
     async def what_if(request: Request) -> Response:
         return await asked(
             request, Asked, lambda one: answers.what_if(one.name, one.machine, one.changes)
@@ -118,9 +120,16 @@ def application(answers: Answers, hosts: frozenset[str], token: str, title: str)
         Route("/{token}/api/live", live, methods=["GET"]),
         Route("/{token}/api/machine", machine, methods=["GET"]),
         Route("/{token}/api/report", report, methods=["POST"]),
+        Route("/{token}/api/look", look, methods=["POST"]),
         Route("/{token}/api/what-if", what_if, methods=["POST"]),
     ]
     return Guard(Starlette(routes=routes), hosts, token)
+
+
+def shell(schema: str, title: str) -> Response:
+    """A page that asks for what it shows."""
+    text = html.page({"schema": schema, "folder": title}, f"{title} · Stallscope", "'self'")
+    return Response(text, media_type="text/html; charset=utf-8", headers=HEADERS)
 
 
 async def asked(

@@ -9,11 +9,13 @@ from rich.console import Console
 from rich.text import Text
 
 from stallscope.views.terminal.rows import left_out, table
-from stallscope.views.terminal.text import clean, duration
+from stallscope.views.terminal.text import clean, duration, size
 
 if TYPE_CHECKING:
-    from stallscope.analyses.fleet import FleetDiff, FleetObjects, FleetTop
-    from stallscope.scale.fleet import FleetBuilds, Ingested
+    from stallscope.analyses.fleet import FleetBuilds, FleetDiff, FleetObjects, FleetTop
+    from stallscope.scale.fleet import Ingested
+    from stallscope.scale.fleet_folder import Compacted
+    from stallscope.scale.symbols import FleetSymbols
 
 ID = 12  # characters of a build id that are shown
 
@@ -29,6 +31,28 @@ def show_ingested(result: Ingested, console: Console, limit: int) -> None:
     for row in result.rows[: limit or None]:
         console.print(Text(f"  skipped {clean(row.recording)}: {clean(row.error)}", style="red"))
     left_out(console, len(result.rows) - limit if limit else 0)
+
+
+def show_symbols(result: FleetSymbols, console: Console, limit: int) -> None:
+    told = f"{len(result.rows):,} builds have symbols in {clean(result.fleet)}"
+    told += f", {result.added:,} of them new" if result.added else ""
+    told += f"; {result.renamed:,} recordings were named by them" if result.renamed else ""
+    console.print(Text(told))
+    drawn = table(("build", False), ("variables", True), ("size", True), ("file", False))
+    for row in result.rows[: limit or None]:
+        drawn.add_row(row.build, f"{row.variables:,}", size(row.bytes), Text(clean(row.file)))
+    if result.rows:
+        console.print(drawn)
+    left_out(console, len(result.rows) - limit if limit else 0)
+
+
+def show_compacted(result: Compacted, console: Console, limit: int) -> None:
+    console.print(
+        Text(
+            f"{clean(result.fleet)}: {result.files_before:,} files of {size(result.bytes_before)} "
+            f"are {result.files:,} of {size(result.bytes)} now"
+        )
+    )
 
 
 def show_top(result: FleetTop, console: Console, limit: int) -> None:

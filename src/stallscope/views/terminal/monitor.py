@@ -74,6 +74,22 @@ def show_run(result: Any, console: Console, limit: int) -> None:
             style="dim",
         )
     )
+    _rows(result, console, limit)
+
+
+def show_live(result: Any, console: Console, limit: int) -> None:
+    ended = "stopped by a monitor" if result.stopped else "looked at"
+    if result.status is not None:
+        ended = f"ended with status {result.status}"
+    said = f"{clean(' '.join(result.command))}: {ended} after {result.seconds:.2f} s"
+    console.print(Text(said))
+    how = f", memory watched by {result.watched_by}" if result.watched_by else ""
+    told = ", ".join(f"{count:,} {name}" for name, count in result.told.items() if count)
+    console.print(Text(f"told of {told or 'nothing'}{how}", style="dim"))
+    _rows(result, console, limit)
+
+
+def _rows(result: Any, console: Console, limit: int) -> None:
     drawn = table(
         *((name, True) for name in ("signals", "dropped", "tasks", "instructions", "busy", "acts")),
         ("monitor", False),
@@ -86,6 +102,10 @@ def show_run(result: Any, console: Console, limit: int) -> None:
             Text(clean(row.monitor)),
         )
     console.print(drawn)
+    for row in result.rows:
+        words = ", ".join(f"{clean(name)} = {value:,}" for name, value in row.words.items())
+        if words:
+            console.print(Text(f"{clean(row.monitor)}: {words}"))
     for act in result.acts[: limit or None]:
         where = f"cycle {act.cycle:,}: {clean(act.monitor)}: {act.feature}"
         console.print(Text(f"{where} {act.a:#x} {act.b:#x}", style="dim"))

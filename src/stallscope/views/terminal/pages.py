@@ -14,6 +14,7 @@ from stallscope.views.terminal.text import amount, clean, size
 if TYPE_CHECKING:
     from stallscope.analyses.page_replacement import PageReplacement
     from stallscope.analyses.pages import Pages
+    from stallscope.scale.curves import ExactCurve
 
 SIZES = 16  # of the curve that are shown
 OBJECTS = 10
@@ -70,6 +71,22 @@ def show_pages(result: Pages, console: Console, limit: int) -> None:
         )
     console.print(objects)
     left_out(console, len(result.objects) - shown)
+
+
+def show_exact(result: ExactCurve, console: Console, limit: int) -> None:
+    """As many sizes as are asked for, the last among them."""
+    console.print(
+        Text(
+            f"{result.footprint_pages:,} pages of {size(result.page_size)}, "
+            f"{amount(result.references)} references"
+        )
+    )
+    curve = table(("memory", True), ("pages", True), ("misses", True))
+    step = max(1, -(-len(result.rows) // limit)) if limit else 1
+    for row in result.rows[len(result.rows) - 1 :: -step][::-1]:
+        bytes_ = size(row.pages * result.page_size)
+        curve.add_row(bytes_, f"{row.pages:,}", f"{row.misses:,}")
+    console.print(curve)
 
 
 def _facts(result: Pages, console: Console) -> None:

@@ -13,7 +13,7 @@ from stallscope.views.terminal.rows import left_out, table
 from stallscope.views.terminal.text import amount, clean
 
 if TYPE_CHECKING:
-    from stallscope.analyses.stalls import StallRow, Stalls
+    from stallscope.analyses.stalls import Split, StallRow, Stalls
 
 
 def show_stalls(result: Stalls, console: Console, limit: int) -> None:
@@ -24,6 +24,8 @@ def show_stalls(result: Stalls, console: Console, limit: int) -> None:
             f"CPI {result.cpi:.3f}"
         )
     )
+    if result.split is not None:
+        console.print(Text(_split(result.split)))
     _causes(result, console)
     if any(row.cycles for row in result.sources):
         _sources(result, console)
@@ -33,6 +35,13 @@ def show_stalls(result: Stalls, console: Console, limit: int) -> None:
         _phases(result, console, limit)
     if result.without:
         _gains(result, console)
+
+
+def _split(split: Split) -> str:
+    return (
+        f"in {split.pieces} pieces, each warmed up by {split.warmup:,} instructions: cycles are "
+        f"exact to {split.error:.2%}, as measured on {split.compared:,} of them"
+    )
 
 
 def _causes(result: Stalls, console: Console) -> None:

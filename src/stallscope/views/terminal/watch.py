@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from stallscope.analyses.watch import Hit, Place, Watched
 
 
+SHOWN = 8  # words of a snapshot
+A_LINE = 4  # registers
+
+
 def _where(row: Place | Hit) -> str:
     line = f":{row.line}" if row.line else ""
     file = f" ({PurePath(row.file).name}{line})" if row.file else ""
@@ -28,6 +32,10 @@ def show_watched(result: Watched, console: Console, limit: int, log: bool) -> No
     accesses = f"{amount(result.accesses)} accesses, " if result.accesses else ""
     said = f"{result.source}: {accesses}{result.ranges:,} ranges"
     said += f", {result.false_hits:,} false hits of the match taken out"
+    if result.unknown:
+        said += f", {result.unknown:,} left out whose value is not known"
+    if result.lost:
+        said += f", {result.lost:,} lost"
     if result.stopped:
         said += "; stopped"
     console.print(Text(said, style="dim"))
@@ -42,6 +50,11 @@ def show_watched(result: Watched, console: Console, limit: int, log: bool) -> No
         _log(result, console, limit)
 
 
+def _bytes(snapshot: str) -> str:
+    words = [snapshot[i : i + 8] for i in range(0, len(snapshot), 8)]
+    return " ".join(words[:SHOWN]) + (" …" if len(words) > SHOWN else "")
+
+
 def _log(result: Watched, console: Console, limit: int) -> None:
     shown = result.log[-1:] if result.stopped else result.log[: limit or None]
     console.print()
@@ -50,6 +63,12 @@ def _log(result: Watched, console: Console, limit: int) -> None:
         size = f" {hit.bytes} bytes" if hit.bytes else ""
         what = f"{hit.kind}{size} at {hit.address}{value}"
         console.print(Text(f"{hit.time:,}  thread {hit.thread}  {what}  {_where(hit)}"))
+        if hit.snapshot:
+            console.print(Text(f"    {_bytes(hit.snapshot)}", style="dim"))
+        if hit.registers:
+            held = [f"{name}={value:#x}" for name, value in hit.registers.items()]
+            for i in range(0, len(held), A_LINE):
+                console.print(Text(f"    {' '.join(held[i : i + A_LINE])}", style="dim"))
         for call in hit.path:
             console.print(Text(f"    < {clean(call)}", style="dim"))
     if not result.stopped:

@@ -7,6 +7,7 @@ import { bar, table } from "./table.js";
 import { whatIf } from "./parts/whatif.js";
 
 const EVERY = 2000; // milliseconds between two looks
+const STATES = { memory: "waiting for memory", compute: "computing", kernel: "in the kernel", unknown: "unknown" };
 
 export async function ask(path, question) {
   const options = question === undefined ? {} : {
@@ -65,9 +66,9 @@ function recordings(rows) {
     { key: "state", label: "state", show: (state, row) => (row.error ? row.error : state === "done" ? "done" : h("strong", {}, "recording…")) },
     { key: "command", label: "command", wide: true, show: (words) => h("code", {}, (words ?? []).join(" ")) },
     { key: "source", label: "source" },
-    { key: "instructions", label: "instructions", number: true, show: (n, row) => (row.samples ? `${whole(row.samples)} samples` : count(n)) },
+    { key: "instructions", label: "instructions", number: true, show: (n, row) => (row.samples ? `${whole(row.samples)} samples` : n ? count(n) : "–") },
     { key: "seconds", label: "seconds", number: true, show: (s) => (typeof s === "number" ? s.toFixed(1) : "–") },
-    { key: "stream_bytes", label: "trace", number: true, show: (n) => bytes(n) }] });
+    { key: "stream_bytes", label: "trace", number: true, show: (n) => (n ? bytes(n) : "–") }] });
 }
 
 async function one(root, name) {
@@ -92,6 +93,7 @@ function live(box, name, first, done) {
   draw(first);
   const look = async () => {
     try {
+      if (first.source !== "valgrind") await ask("api/look", { name });
       const now = await ask(`api/live?name=${encodeURIComponent(name)}`);
       if (now.state === "done") return done();
       draw(now);
@@ -100,7 +102,7 @@ function live(box, name, first, done) {
     }
     return setTimeout(look, EVERY);
   };
-  setTimeout(look, EVERY);
+  look();
 }
 
 function card(label, value) {
@@ -108,8 +110,11 @@ function card(label, value) {
 }
 
 function progress(now) {
-  const cards = [card("seconds", now.seconds.toFixed(0)), card("of trace", bytes(now.stream_bytes))];
-  for (const [key, label] of [["instructions", "instructions"], ["loads", "loads"], ["stores", "stores"], ["allocations", "heap blocks"], ["threads", "threads"]]) {
+  const sampled = now.source !== "valgrind";
+  const cards = [card("seconds", now.seconds.toFixed(0))];
+  if (!sampled) cards.push(card("of trace", bytes(now.stream_bytes)));
+  for (const { state, share } of now.states ?? []) if (share) cards.push(card(STATES[state], percent(share)));
+  for (const [key, label] of [["samples", "samples"], ["instructions", "instructions"], ["loads", "loads"], ["stores", "stores"], ["allocations", "heap blocks"], ["threads", "threads"]]) {
     if (now[key]) cards.push(card(label, count(now[key])));
   }
   return add(h("div", {}), [
@@ -120,12 +125,14 @@ function progress(now) {
       table({ caption: "objects by the time waited for them, so far", rows: now.objects, filter: false, columns: [
         { key: "object", label: "object", wide: true, show: (text) => h("span", { title: text }, short(text, 70)) },
         { key: "latency_share", label: "of the waiting", number: true, show: bar },
-        { key: "misses", label: "misses", number: true, show: whole }, { key: "blocks", label: "blocks", number: true, show: whole },
-        { key: "bytes", label: "size", number: true, show: bytes }] }),
-      h("h3", {}, "Caches and TLBs so far"),
-      table({ caption: "levels", rows: now.levels, filter: false, columns: [
+        sampled ? { key: "sampled", label: "samples", number: true, show: whole } : { key: "misses", label: "misses", number: true, show: whole },
+        { key: "blocks", label: "blocks", number: true, show: (n) => (n === null ? "–" : whole(n)) },
+        { key: "bytes", label: "size", number: true, show: (n) => (n === null ? "–" : bytes(n)) }] }),
+      now.levels.length ? h("h3", {}, "Caches and TLBs so far") : null,
+      now.levels.length ? table({ caption: "levels", rows: now.levels, filter: false, columns: [
         { key: "level", label: "level" }, { key: "accesses", label: "accesses", number: true, show: whole },
-        { key: "misses", label: "misses", number: true, show: whole }, { key: "hit_ratio", label: "miss ratio", number: true, show: (v) => percent(1 - v) }] })]
-      : h("p", { class: "quiet" }, "Objects fill up here when the recording keeps a trace (record --trace)."),
+        { key: "misses", label: "misses", number: true, show: whole }, { key: "hit_ratio", label: "miss ratio", number: true, show: (v) => percent(1 - v) }] }) : null]
+      : h("p", { class: "quiet" }, sampled ? "Objects fill up here as soon as samples wait for them."
+        : "Objects fill up here when the recording keeps a trace (record --trace)."),
   ]);
 }

@@ -19,7 +19,11 @@ const THEMES = ["auto", "light", "dark"];
 
 // `extra` parts and the way `back` are a server's.
 export function start(root, found, { extra = [], back = null } = {}) {
-  const parts = [...PARTS.slice(0, -1), ...extra, about];
+  tabbed(root, found, [...PARTS.slice(0, -1), ...extra, about], [header(found), back], found.recording);
+}
+
+// Parts as tabs, of which the address says one; `name` is what the page was made from.
+export function tabbed(root, found, parts, head, name) {
   const context = { document: found, drawn: new Map() };
   const tabs = parts.map((part) => tab(part, context));
   const panels = parts.map((part) => h("section", {
@@ -28,10 +32,10 @@ export function start(root, found, { extra = [], back = null } = {}) {
   const list = h("div", { role: "tablist", "aria-label": "parts of the report", on: { keydown: (e) => arrows(e, tabs) } }, tabs);
   clear(root,
     h("a", { class: "skip", href: "#main", on: { click: (e) => { e.preventDefault(); panels.find((p) => !p.hidden)?.focus(); } } }, "Skip to the content"),
-    h("header", {}, header(found), back),
+    h("header", {}, head),
     h("nav", { "aria-label": "parts" }, list),
     h("main", { id: "main" }, panels),
-    h("footer", {}, h("p", {}, `Made by Stallscope ${found.stallscope} from ${found.recording}.`)));
+    h("footer", {}, h("p", {}, `Made by Stallscope ${found.stallscope} from ${name}.`)));
 
   const show = () => {
     const [id, ...rest] = location.hash.slice(1).split("/").map(decoded);
@@ -61,7 +65,7 @@ function decoded(word) {
 function tab(part, { document: found }) {
   const missing = part.data && found.parts[part.data]?.missing;
   return h("a", {
-    id: `tab-${part.id}`, role: "tab", href: `#${part.id}`, "aria-controls": `panel-${part.id}`,
+    id: `tab-${part.id}`, role: "tab", href: `${location.pathname}${location.search}#${part.id}`, "aria-controls": `panel-${part.id}`,
     class: missing ? "empty" : "", title: missing ? "not in this recording" : null,
   }, part.title);
 }
@@ -73,7 +77,7 @@ function arrows(event, tabs) {
   event.preventDefault();
   const next = tabs[(to + tabs.length) % tabs.length];
   next.focus();
-  location.hash = next.getAttribute("href");
+  location.hash = next.hash;
 }
 
 function header(found) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Another machine, or this one with a changed cache: the trace is replayed, and both are compared.
 import { add, clear, h } from "../dom.js";
-import { count, percent, short, whole } from "../format.js";
+import { percent, short, whole } from "../format.js";
 import { toObject } from "../links.js";
 import { ask, trouble } from "../serve.js";
 import { table } from "../table.js";
@@ -92,7 +92,7 @@ function compare({ before, after }) {
   return [
     h("h3", {}, `${before.machine} → ${after.machine}`),
     before.cycles === null || after.cycles === null ? null
-      : h("p", { class: "answer" }, h("strong", {}, `${change(before.cycles, after.cycles)} cycles`), `: ${count(before.cycles)} before, ${count(after.cycles)} after.`),
+      : h("p", { class: "answer" }, h("strong", {}, `${change(before.cycles, after.cycles)} cycles`), `: ${whole(before.cycles)} before, ${whole(after.cycles)} after.`),
     table({ caption: "misses by level", rows: levels, filter: false, columns: columns("level") }),
     table({ caption: "cycles of latency by object", rows: objects, filter: false, columns: columns("object", (text) => toObject(text, short(text, 60))) })];
 }
