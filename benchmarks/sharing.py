@@ -51,6 +51,13 @@ def true_groups(name: str, threads: int, sizes: str) -> list[list[str]]:
     return sorted(sorted(g) for g in known.thread_groups({**values, second: GROUPS[threads]}))
 
 
+def named(clusters: list[list[str]], truth: list[list[str]]) -> list[list[str]]:
+    """Truth files name the threads that count."""
+    count = {name for group in truth for name in group}
+    kept = [[name for name in group if name in count] for group in clusters]
+    return sorted(group for group in kept if group)
+
+
 def looks(path: Path, rates: list[int], seeds: int) -> Iterator[dict[str, Any]]:
     for seed in range(1, seeds + 1):
         for rate in rates:
@@ -97,11 +104,14 @@ def case(
     row: dict[str, Any] = {"workload": name, "threads": threads, "sizes": sizes}
     for rate in options.rates:
         at = [one for one in found if one["rate"] == rate]
-        right = [one for one in at if one["clusters"] == truth]
+        right = [one for one in at if named(one["clusters"], truth) == truth]
         row[f"right 1/{rate}"] = f"{len(right)}/{len(at)}"
         row[f"samples 1/{rate}"] = sum(one["samples"] for one in at) // len(at)
         row[f"instructions 1/{rate}"] = sum(one["instructions"] for one in at) // len(at)
         row[f"overhead 1/{rate}"] = round(sum(one["overhead"] for one in at) / len(at), 4)
+    row["wrong"] = [one for one in found if named(one["clusters"], truth) != truth]
+    strangers = [one for one in found if one["clusters"] != named(one["clusters"], truth)]
+    row["strangers"] = len(strangers)  # threads that the truth file does not name, in a cluster
     row["scipy agrees"] = f"{sum(one['scipy'] for one in found)}/{len(found)}"
     before = sum(one["remote"] for one in moved)
     row["removed"] = round(1 - sum(one["remote_placed"] for one in moved) / before, 3)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 
 import pytest
@@ -11,7 +12,7 @@ from stallscope.analyses import placement
 from stallscope.analyses.detection import detect
 from stallscope.analyses.false_sharing import folded, kind_of, padded
 from stallscope.analyses.shmaps import ENTRIES, MOST, Filter, Maps
-from stallscope.analyses.thread_clusters import cluster, hierarchical, similarities
+from stallscope.analyses.thread_clusters import cluster, divergence, hierarchical, similarities
 
 LINE = 128
 NEVER = 2**63
@@ -113,6 +114,32 @@ def test_a_thread_with_few_samples_is_undecided_and_one_by_itself_is_alone() -> 
     samples += [(3, n % 4 + 50) for n in range(80)] + [(4, 10)] * 5
     found = cluster(filled(samples), [1, 2, 3, 4])
     assert found.clusters == ((1, 2),) and found.alone == (3,) and found.undecided == (4,)
+
+
+@pytest.mark.parametrize("meetings", [12, 24, 60])
+@pytest.mark.parametrize("seed", range(8))
+def test_a_thread_that_touches_every_groups_data_belongs_to_none(meetings: int, seed: int) -> None:
+    """As the first thread does, which made it all and sums up the results."""
+    groups = [[2, 3, 4, 5], [6, 7, 8, 9], [10, 11, 12, 13], [14, 15, 16, 17]]
+    chance = random.Random(seed)
+    own = [(1, 1000 * chance.randint(1, 4) + chance.randrange(8)) for _ in range(meetings)]
+    own += [(1, 9000 + n) for n in range(40)]  # nobody else's
+    samples = [(thread, line // LINE) for _, thread, line in drawn(groups, 100, seed)] + own
+    found = cluster(filled(samples), range(1, 18))
+    assert [list(group) for group in found.clusters] == groups
+    assert found.alone + found.undecided == (1,)
+
+
+def test_how_surely_a_thread_belongs_grows_with_its_samples() -> None:
+    assert divergence(1.0, 0.5) == pytest.approx(math.log(2))
+    assert divergence(0.75, 0.25) == pytest.approx(0.75 * math.log(3) + 0.25 * math.log(1 / 3))
+    groups = ((1, 2, 3, 4, 5, 6), (7, 8))
+    many = [
+        (t, 10 * at + n % 4) for at, group in enumerate(groups) for t in group for n in range(80)
+    ]
+    for count, first in ((14, groups[0]), (60, (*groups[0], 9))):
+        more = [(9, n % 4) for n in range(count)]
+        assert cluster(filled(many + more), range(1, 10)).clusters == (first, (7, 8))
 
 
 def test_threads_that_the_filter_starved_get_another_chance() -> None:

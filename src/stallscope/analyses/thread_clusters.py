@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 from stallscope.analyses.shmaps import Maps
 
-ALIKE = 1  # standard errors above chance from which on a thread belongs to others
+WRONG = 0.01  # the chance, at most, that any thread is put into a cluster where it does not belong
 APART = 0.5  # of chance: a cluster is less alike than this to all that are not in it
 FEW = 12  # counted misses that a thread needs before it is judged
 SURE = 48  # before it is said to share with nobody
@@ -112,7 +112,7 @@ class Likeness:
         """The two that are most surely alike are joined until none are more alike than by chance; a
         cluster is compared as a whole, since members may use only a part of what their group
         shares, as who empties one of many queues. Who is not surely alike to the others of its
-        cluster is left out. All threads in one cluster are none: they use the same."""
+        cluster is left out: it belongs to none. All threads in one are none: they use the same."""
         members = {thread: [thread] for thread in self.judged}
         alike, total = dict(self._of), dict(self._total)
         above = {
@@ -131,9 +131,12 @@ class Likeness:
                 alike[kept] = alike.get(kept, 0.0) + alike.pop(gone, 0.0)
                 del above[gone]
                 above[kept] = self._above(alike[kept], total[a], total[other])
-        if len(members) == 1:
+        if len(members) < 2:
             return []
-        sure = [[t for t in group if self._belongs(t, group)] for group in members.values()]
+        bound = math.log(len(self.judged) * len(members) / WRONG)
+        sure = [
+            [t for t in group if self._surprise(t, group) > bound] for group in members.values()
+        ]
         return [group for group in sure if len(group) > 1]
 
     def apart(self, group: Sequence[int]) -> bool:
@@ -143,17 +146,26 @@ class Likeness:
         total = sum(self._total[thread] for thread in group)
         return cross <= APART * total * (self._sum - total) / self._sum
 
-    def _belongs(self, thread: int, group: Sequence[int]) -> bool:
-        """To the others of its group."""
+    def _surprise(self, thread: int, group: Sequence[int]) -> float:
+        """If it did not matter whom a thread's samples meet, they would meet so many of this group
+        with a probability of less than exp(-surprise): Chernoff's bound."""
         others = [other for other in group if other != thread]
-        alike = sum(self._of.get(_pair(thread, other), 0.0) for other in others)
-        total = sum(self._total[other] for other in others)
-        return self._above(alike, self._total[thread], total) > ALIKE
+        met = self._total[thread]
+        chance = sum(self._total[other] for other in others) / (self._sum or 1.0)
+        share = sum(self._of.get(_pair(thread, other), 0.0) for other in others) / (met or 1.0)
+        return met * divergence(min(share, 1.0), chance) if share > chance > 0 else 0.0
 
     def _above(self, alike: float, one: float, other: float) -> float:
         """Standard errors by which two are more alike than by chance."""
         expected = one * other / self._sum if self._sum else 0.0
         return (alike - expected) / math.sqrt(expected) if expected else 0.0
+
+
+def divergence(share: float, chance: float) -> float:
+    """Of a coin that falls on heads with the probability `share` from one with `chance`, in nats.
+    0 < chance < share."""
+    tails = (1 - share) * math.log((1 - share) / (1 - chance)) if share < 1 else 0.0
+    return share * math.log(share / chance) + tails
 
 
 def _pair(a: int, b: int) -> Pair:
