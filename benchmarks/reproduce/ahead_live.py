@@ -53,7 +53,6 @@ def make(lab: Lab, page: Page) -> None:
                 found["kept"],
             ]
         )
-        page.number("done", len(rows))
     headings = [
         *("program", "command", "seconds", "ratio", "low", "high"),
         *("by the clock", "clock, low", "clock, high", "kept, in how many runs"),

@@ -12,7 +12,13 @@ from stallscope.analyses import placement
 from stallscope.analyses.detection import detect
 from stallscope.analyses.false_sharing import folded, kind_of, padded
 from stallscope.analyses.shmaps import ENTRIES, MOST, Filter, Maps
-from stallscope.analyses.thread_clusters import cluster, divergence, hierarchical, similarities
+from stallscope.analyses.thread_clusters import (
+    Counts,
+    cluster,
+    divergence,
+    hierarchical,
+    similarities,
+)
 
 LINE = 128
 NEVER = 2**63
@@ -57,8 +63,8 @@ def test_counters_saturate() -> None:
 
 
 def test_similarity_is_a_dot_product_in_which_common_lines_weigh_less() -> None:
-    found = similarities({1: {5: 3, 6: 4}, 2: {6: 5, 9: 7}, 3: {9: 1, 11: 8}})
-    assert found == {(1, 2): 20 / 8, (2, 3): 7 / 7}
+    counts = Counts({1: {5: 3, 6: 4}, 2: {6: 5, 9: 7}, 3: {9: 1, 11: 8}})
+    assert similarities(counts.table).tolist() == [[0, 20 / 8, 0], [20 / 8, 0, 7 / 7], [0, 1, 0]]
 
 
 @pytest.mark.parametrize("sizes", [(4, 4), (6, 2), (12, 4), (2, 2, 12), (8, 8, 8, 8), (40, 8, 16)])

@@ -11,21 +11,24 @@ of different groups below it, however large the groups are.
 
 from __future__ import annotations
 
-import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from stallscope.analyses.shmaps import Maps
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Numbers = NDArray[np.float64]
 
 WRONG = 0.01  # the chance, at most, that any thread is put into a cluster where it does not belong
 APART = 0.5  # of chance: a cluster is less alike than this to all that are not in it
 FEW = 12  # counted misses that a thread needs before it is judged
 SURE = 48  # before it is said to share with nobody
 TESTS = 4  # for global lines, each inside what the last one found
-
-Vectors = dict[int, dict[int, int]]  # by thread and line
-Pair = tuple[int, int]
 
 
 @dataclass(frozen=True)
@@ -38,127 +41,153 @@ class Clusters:
     global_lines: frozenset[int]  # that belong to no group
 
 
+class Counts:
+    """Misses by thread (a row each) and line (a column each)."""
+
+    def __init__(self, vectors: Mapping[int, Mapping[int, int]]) -> None:
+        import numpy as np
+
+        self.threads = sorted(vectors)
+        self.lines = sorted({line for vector in vectors.values() for line in vector})
+        column = {line: at for at, line in enumerate(self.lines)}
+        self.table: Numbers = np.zeros((len(self.threads), len(self.lines)))
+        for row, thread in enumerate(self.threads):
+            for line, count in vectors[thread].items():
+                self.table[row, column[line]] = count
+
+    def without(self, ignored: Collection[int]) -> Numbers:
+        return self.table[:, [line not in ignored for line in self.lines]]
+
+    def global_lines(self, groups: Sequence[Sequence[int]]) -> set[int]:
+        """Lines that at least half of the threads miss, of those outside of the group that misses
+        them most. `groups` have rows."""
+        import numpy as np
+
+        users = self.table > 0
+        who, outside = users.sum(axis=0), np.full(len(self.lines), len(self.threads))
+        if groups:
+            most = np.argmax([self.table[group].sum(axis=0) for group in groups], axis=0)
+            inside = np.array([users[group].sum(axis=0) for group in groups])
+            inside = inside[most, np.arange(len(self.lines))]
+            outside = outside - np.array([len(group) for group in groups])[most] * (inside > 0)
+            who = who - inside
+        found = np.flatnonzero((outside > 0) & (2 * who >= outside))
+        return {self.lines[at] for at in found}
+
+
 def cluster(maps: Maps, threads: Sequence[int]) -> Clusters:
     """Lines that most threads outside of the cluster that uses them miss too are global and
     ignored. As this changes the clusters, and they what is global, it is done again."""
-    vectors = {thread: maps.lines(thread) for thread in threads}
+    counts = Counts({thread: maps.lines(thread) for thread in threads})
     ignored: set[int] = set()
     for _ in range(TESTS):
-        likeness = Likeness(_without(vectors, ignored))
+        table = counts.without(ignored)
+        likeness = Likeness(table)
         groups = likeness.groups()
-        found = global_lines(vectors, groups)
+        found = counts.global_lines(groups)
         if found == ignored:
             break
         ignored = found
     groups = [group for group in groups if likeness.apart(group)]
-    grouped = {thread for group in groups for thread in group}
-    counted = {t: sum(v.values()) for t, v in _without(vectors, ignored).items()}
-    few = {thread for thread in threads if counted[thread] < SURE} - grouped
+    grouped = {row for group in groups for row in group}
+    left = set(range(len(counts.threads))) - grouped
+    few = {row for row in left if table[row].sum() < SURE}
+
+    def numbers(rows: Collection[int]) -> tuple[int, ...]:
+        return tuple(counts.threads[row] for row in sorted(rows))
+
     return Clusters(
-        tuple(sorted(tuple(sorted(group)) for group in groups)),
-        tuple(sorted(few)),
-        tuple(sorted(set(threads) - few - grouped)),
+        tuple(sorted(numbers(group) for group in groups)),
+        numbers(few),
+        numbers(left - few),
         frozenset(ignored),
     )
 
 
-def _without(vectors: Vectors, ignored: set[int]) -> Vectors:
-    return {
-        thread: {line: n for line, n in vector.items() if line not in ignored}
-        for thread, vector in vectors.items()
-    }
-
-
-def global_lines(vectors: Vectors, groups: Sequence[Sequence[int]]) -> set[int]:
-    """Lines that at least half of the threads miss, of those outside of the group that misses them
-    most."""
-    users: dict[int, set[int]] = {}
-    for thread, vector in vectors.items():
-        for line in vector:
-            users.setdefault(line, set()).add(thread)
-    group_of = {thread: number for number, group in enumerate(groups) for thread in group}
-    found = set()
-    for line, who in users.items():
-        counts: dict[int, int] = {}
-        for thread in who & group_of.keys():
-            group = group_of[thread]
-            counts[group] = counts.get(group, 0) + vectors[thread][line]
-        main = set(groups[max(counts, key=lambda g: counts[g])]) if counts else set()
-        outside = vectors.keys() - main
-        if outside and 2 * len(who - main) >= len(outside):
-            found.add(line)
-    return found
-
-
 class Likeness:
-    """How alike threads are, and clusters of them as they are joined."""
+    """How alike threads are, and clusters of them as they are joined. Threads are rows of a table
+    of their counts."""
 
-    def __init__(self, vectors: Vectors) -> None:
-        self.judged = sorted(t for t, v in vectors.items() if sum(v.values()) >= FEW)
-        known = set(self.judged)  # the others' samples count for how common lines are
-        self._of = {pair: s for pair, s in similarities(vectors).items() if known.issuperset(pair)}
-        self._total = dict.fromkeys(self.judged, 0.0)
-        for (a, b), alike in self._of.items():
-            self._total[a] += alike
-            self._total[b] += alike
-        self._sum = sum(self._total.values())
+    def __init__(self, table: Numbers) -> None:
+        import numpy as np
 
-    def distance(self, a: int, b: int) -> float:
-        expected = self._total[a] * self._total[b] / self._sum if self._sum else 0.0
-        alike = self._of.get(_pair(a, b), 0.0)
-        return expected / (expected + alike) if expected else 1.0
+        self.judged = np.flatnonzero(table.sum(axis=1) >= FEW)
+        # The others' samples count for how common lines are.
+        self.alike = similarities(table)[np.ix_(self.judged, self.judged)]
+        self.total = self.alike.sum(axis=1)
+        self.sum = float(self.total.sum())
+
+    def distances(self) -> Numbers:
+        """A half where two are as alike as by chance, 1 where they share nothing."""
+        import numpy as np
+
+        expected = np.outer(self.total, self.total) / (self.sum or 1.0)
+        made = np.ones_like(expected)
+        np.divide(expected, expected + self.alike, out=made, where=expected > 0)
+        np.fill_diagonal(made, 0.0)
+        return made
 
     def groups(self) -> list[list[int]]:
         """The two that are most surely alike are joined until none are more alike than by chance; a
         cluster is compared as a whole, since members may use only a part of what their group
         shares, as who empties one of many queues. Who is not surely alike to the others of its
         cluster is left out: it belongs to none. All threads in one are none: they use the same."""
-        members = {thread: [thread] for thread in self.judged}
-        alike, total = dict(self._of), dict(self._total)
-        above = {
-            pair: self._above(alike.get(pair, 0.0), *(total[t] for t in pair))
-            for pair in itertools.combinations(self.judged, 2)
-        }
-        while above:
-            a, b = max(above, key=lambda pair: above[pair])
-            if above[a, b] <= 0:
-                break
-            members[a] += members.pop(b)
-            total[a] += total.pop(b)
-            del above[a, b]
-            for other in members.keys() - {a}:
-                gone, kept = _pair(b, other), _pair(a, other)
-                alike[kept] = alike.get(kept, 0.0) + alike.pop(gone, 0.0)
-                del above[gone]
-                above[kept] = self._above(alike[kept], total[a], total[other])
+        members = self._joined()
         if len(members) < 2:
             return []
         bound = math.log(len(self.judged) * len(members) / WRONG)
-        sure = [
-            [t for t in group if self._surprise(t, group) > bound] for group in members.values()
-        ]
-        return [group for group in sure if len(group) > 1]
+        sure = [[one for one in group if self._surprise(one, group) > bound] for group in members]
+        return [[int(self.judged[one]) for one in group] for group in sure if len(group) > 1]
+
+    def _joined(self) -> list[list[int]]:
+        import numpy as np
+
+        members = {one: [one] for one in range(len(self.judged))}
+        alike, total = np.array(self.alike), np.array(self.total)
+        above = np.full_like(alike, -math.inf)
+        for one in members:
+            above[one, one + 1 :] = self._above(alike[one], total[one], total)[one + 1 :]
+        while len(members) > 1:
+            a, b = (int(at) for at in np.unravel_index(np.argmax(above), above.shape))
+            if above[a, b] <= 0:
+                break
+            members[a] += members.pop(b)
+            total[a] += total[b]
+            alike[a] += alike[b]
+            alike[:, a] += alike[:, b]
+            now = self._above(alike[a], total[a], total)
+            left = np.array(sorted(members.keys() - {a}), dtype=int)
+            above[b, :] = above[:, b] = -math.inf
+            above[a, left[left > a]] = now[left[left > a]]
+            above[left[left < a], a] = now[left[left < a]]
+        return list(members.values())
 
     def apart(self, group: Sequence[int]) -> bool:
         """From all threads outside of it."""
-        inside = set(group)
-        cross = sum(s for pair, s in self._of.items() if len(inside & set(pair)) == 1)
-        total = sum(self._total[thread] for thread in group)
-        return cross <= APART * total * (self._sum - total) / self._sum
+        import numpy as np
 
-    def _surprise(self, thread: int, group: Sequence[int]) -> float:
+        inside = np.isin(self.judged, group)
+        total = float(self.total[inside].sum())
+        cross = float(self.alike[inside][:, ~inside].sum())
+        return cross <= APART * total * (self.sum - total) / self.sum
+
+    def _surprise(self, one: int, group: Sequence[int]) -> float:
         """If it did not matter whom a thread's samples meet, they would meet so many of this group
         with a probability of less than exp(-surprise): Chernoff's bound."""
-        others = [other for other in group if other != thread]
-        met = self._total[thread]
-        chance = sum(self._total[other] for other in others) / (self._sum or 1.0)
-        share = sum(self._of.get(_pair(thread, other), 0.0) for other in others) / (met or 1.0)
+        others = [other for other in group if other != one]
+        met = float(self.total[one])
+        chance = float(self.total[others].sum()) / (self.sum or 1.0)
+        share = float(self.alike[one, others].sum()) / (met or 1.0)
         return met * divergence(min(share, 1.0), chance) if share > chance > 0 else 0.0
 
-    def _above(self, alike: float, one: float, other: float) -> float:
-        """Standard errors by which two are more alike than by chance."""
-        expected = one * other / self._sum if self._sum else 0.0
-        return (alike - expected) / math.sqrt(expected) if expected else 0.0
+    def _above(self, alike: Numbers, one: float, others: Numbers) -> Numbers:
+        """Standard errors by which one is more alike to others than by chance."""
+        import numpy as np
+
+        expected = one * others / (self.sum or 1.0)
+        made = np.zeros_like(expected)
+        np.divide(alike - expected, np.sqrt(expected), out=made, where=expected > 0)
+        return made
 
 
 def divergence(share: float, chance: float) -> float:
@@ -168,43 +197,31 @@ def divergence(share: float, chance: float) -> float:
     return share * math.log(share / chance) + tails
 
 
-def _pair(a: int, b: int) -> Pair:
-    return (a, b) if a < b else (b, a)
+def similarities(table: Numbers) -> Numbers:
+    """Dot products of all two. A line that was missed n times weighs 1 / (n - 1): of its samples so
+    many others could have met one."""
+    import numpy as np
 
-
-def similarities(vectors: Vectors) -> dict[Pair, float]:
-    """Dot products of all two that have a line in common. A line that was missed n times weighs
-    1 / (n - 1): of its samples so many others could have met one."""
-    users: dict[int, list[tuple[int, int]]] = {}
-    for thread in sorted(vectors):
-        for line, count in vectors[thread].items():
-            users.setdefault(line, []).append((thread, count))
-    found: dict[Pair, float] = {}
-    for who in users.values():
-        others = sum(count for _, count in who) - 1
-        for i, (a, count) in enumerate(who):
-            for b, more in who[i + 1 :]:
-                found[a, b] = found.get((a, b), 0.0) + count * more / others
-    return found
+    common = table[:, (table > 0).sum(axis=0) > 1]  # a few of them, most often
+    made: Numbers = (common / (common.sum(axis=0) - 1)) @ common.T
+    np.fill_diagonal(made, 0.0)
+    made += made.T.copy()
+    return made / 2  # exactly alike both ways
 
 
 def hierarchical(maps: Maps, threads: Sequence[int], found: Clusters) -> list[list[int]]:
-    """The same threads by SciPy's average linkage, as a check by other code. The distance of two is
-    a half where they are as alike as by chance and 1 where they share nothing; clusters end midway.
-    Needs scipy."""
-    import numpy as np
+    """The same threads by SciPy's average linkage, as a check by other code; clusters end midway
+    between chance and nothing. Needs scipy."""
     from scipy.cluster.hierarchy import fcluster, linkage
     from scipy.spatial.distance import squareform
 
-    likeness = Likeness(_without({t: maps.lines(t) for t in threads}, set(found.global_lines)))
-    judged = likeness.judged
+    counts = Counts({thread: maps.lines(thread) for thread in threads})
+    likeness = Likeness(counts.without(found.global_lines))
+    judged = [counts.threads[row] for row in likeness.judged]
     if len(judged) < 2:
         return []
-    distance = np.zeros((len(judged), len(judged)))
-    for (i, a), (j, b) in itertools.permutations(enumerate(judged), 2):
-        distance[i, j] = likeness.distance(a, b)
-    labels = fcluster(linkage(squareform(distance), "average"), (0.5 + 1) / 2, "distance")
+    tree = linkage(squareform(likeness.distances()), "average")
     groups: dict[int, list[int]] = {}
-    for thread, label in zip(judged, labels, strict=True):
+    for thread, label in zip(judged, fcluster(tree, (0.5 + 1) / 2, "distance"), strict=True):
         groups.setdefault(int(label), []).append(thread)
     return sorted(sorted(group) for group in groups.values() if 1 < len(group) < len(judged))
