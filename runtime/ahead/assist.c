@@ -5,6 +5,7 @@
 //
 // It has the program's thread-local storage, so nothing here calls the C library.
 #define _GNU_SOURCE
+#include <linux/futex.h>
 #include <sched.h>
 #include <signal.h>
 #include <stddef.h>
@@ -18,10 +19,13 @@
 #include "layout.h"
 
 #define STACK_SIZE (64u << 10)
-#define IDLE_NS 50000
+#define GUARD 4096u
+#define ASLEEP_NS 20000000  // at most, with nothing to do: then it looks whether the program lives
+#define IDLE_NS 50000       // when the program has been elsewhere for so many turns
+#define IDLE_TURNS 20000
 #define MOST_PAUSES 200  // without progress of the program: it has left the trace
 
-static char* assist_stack;
+static char *assist_stack, *signal_stack;
 static struct ahead_slot* running;
 
 static long call(long number, long a, long b, long c, long d) {
@@ -32,6 +36,13 @@ static long call(long number, long a, long b, long c, long d) {
                    : "a"(number), "D"(a), "S"(b), "d"(c), "r"(r10)
                    : "rcx", "r11", "memory");
   return answer;
+}
+
+// Until stallscope calls: looking often would cost the program, which shares a processor's caches
+// and a hypervisor with this thread. Not private, as the caller is another process.
+static void sleep_until_called(uint32_t calls) {
+  struct timespec time = {0, ASLEEP_NS};
+  call(SYS_futex, (long)&ahead->calls, FUTEX_WAIT, calls, (long)&time);
 }
 
 static void rest(void) {
@@ -75,7 +86,7 @@ static void catch_own_faults(void) {
                                  ahead_restorer, 0};
   for (unsigned i = 0; i < sizeof signals / sizeof *signals; i++)
     call(SYS_rt_sigaction, signals[i], (long)&action, 0, 8);
-  stack_t other = {.ss_sp = assist_stack + STACK_SIZE, .ss_size = STACK_SIZE};
+  stack_t other = {.ss_sp = signal_stack, .ss_size = STACK_SIZE};
   call(SYS_sigaltstack, (long)&other, 0, 0, 0);
 }
 
@@ -145,18 +156,24 @@ static int assist(void* unused) {
   call(SYS_prctl, PR_SET_PDEATHSIG, SIGKILL, 0, 0);
   call(SYS_close_range, 0, ~0u, 0, 0);
   catch_own_faults();
+  uint32_t idle = 0;
   while (!ahead->stop) {
-    int busy = 0;
+    uint32_t calls = __atomic_load_n(&ahead->calls, __ATOMIC_ACQUIRE);
+    int armed = 0;
+    idle++;
     for (int i = 0; i < AHEAD_SLOTS; i++) {
       struct ahead_slot* slot = &ahead->slots[i];
       if (!__atomic_load_n(&slot->armed, __ATOMIC_ACQUIRE)) continue;
-      busy = 1;
+      armed = 1;
       if (!__atomic_load_n(&slot->handed, __ATOMIC_ACQUIRE)) continue;
       run(slot);
       __atomic_store_n(&slot->handed, 0, __ATOMIC_RELEASE);
       __atomic_store_n(&slot->want, 1, __ATOMIC_RELEASE);
+      idle = 0;
     }
-    if (!busy)
+    if (!armed)
+      sleep_until_called(calls);
+    else if (idle > IDLE_TURNS)
       rest();
     else
       __builtin_ia32_pause();
@@ -166,10 +183,16 @@ static int assist(void* unused) {
   return 0;
 }
 
+// Its stack, below that the one of its signal handlers, and below each a page that nobody may
+// touch: a slice that needs more than there is faults instead of writing into the program's memory.
 void ahead_start_assist(void) {
-  assist_stack =
-      mmap(NULL, 2 * STACK_SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (assist_stack == MAP_FAILED) return;
+  char* room = mmap(NULL, 2 * (STACK_SIZE + GUARD), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (room == MAP_FAILED) return;
+  signal_stack = room + GUARD;
+  assist_stack = signal_stack + STACK_SIZE + GUARD;
+  if (mprotect(signal_stack, STACK_SIZE, PROT_READ | PROT_WRITE) != 0 ||
+      mprotect(assist_stack, STACK_SIZE, PROT_READ | PROT_WRITE) != 0)
+    return;
   int made = clone(assist, assist_stack + STACK_SIZE, CLONE_VM | CLONE_FS, NULL);
   if (made > 0) ahead->assist = (uint32_t)made;
 }

@@ -48,6 +48,8 @@ struct ahead_region {
   uint64_t views[AHEAD_VIEWS];  // where the program has it: near itself, and near its libraries
   uint32_t stop, net_count;
   uint64_t caught;  // faults in inline code
+  uint32_t calls;   // what the assist thread sleeps on; counted up to wake it
+  uint32_t unused;
   struct ahead_net nets[AHEAD_NETS];
   struct ahead_slot slots[AHEAD_SLOTS];
 };

@@ -7,14 +7,19 @@ from __future__ import annotations
 import json
 import os
 import signal
+import struct
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.conftest import STALLSCOPE, Ran, run
+
+from stallscope.actions.launch import launched
+from stallscope.actions.region import Region
+from stallscope.slicing.emit import DATA_BYTES
 
 pytestmark = pytest.mark.real_time
 
@@ -92,6 +97,59 @@ def test_nothing_is_left_when_the_program_is_killed(program: Callable[..., Path]
             break
         time.sleep(0.05)
     assert not Path(f"/proc/{assist}").exists()
+
+
+@pytest.fixture
+def idle() -> Iterator[Region]:
+    """Memory that is shared with a program that does nothing."""
+    with launched(["sleep", "60"]) as started:
+        region = Region(started.file)
+        try:
+            eventually(lambda: region.ready)
+            yield region
+        finally:
+            os.kill(started.pid, signal.SIGKILL)
+            os.waitpid(started.pid, 0)
+
+
+def eventually(condition: Callable[[], object]) -> None:
+    until = time.monotonic() + 20
+    while not condition():
+        assert time.monotonic() < until
+        time.sleep(0.01)
+
+
+def test_the_assist_thread_sleeps_while_there_is_nothing_to_do(idle: Region) -> None:
+    """Waking up often, it would cost the program, which shares caches and a hypervisor with it."""
+    status = Path(f"/proc/{idle.header.assist}/status")
+    began, before = time.monotonic(), wakes(status)
+    time.sleep(1)
+    assert 0 < wakes(status) - before < 200 * (time.monotonic() - began)
+    idle.stop()
+    eventually(lambda: "zombie" in status.read_text())
+
+
+def test_a_slice_that_exhausts_the_stack_only_ends_its_visit(idle: Region) -> None:
+    code, data = idle.room(4096), idle.room(DATA_BYTES)
+    view = int(idle.header.views[0])
+    enter, leave, kept = view + code, view + code + 32, view + code + 64
+    push_for_ever = b"\x50\xeb\xfd"
+    idle.write(code, b"\x48\x89\x25" + struct.pack("<i", kept - enter - 7) + push_for_ever)
+    idle.write(code + 32, b"\x48\x8b\x25" + struct.pack("<i", kept - leave - 7) + b"\xc3")
+    slot = idle.header.slots[idle.take_slot() or 0]
+    slot.enter, slot.start, slot.leave, slot.data = enter, enter, leave, view + data
+    slot.chunk, slot.handed, slot.armed = 16, 1, 1
+    idle.call()
+    eventually(lambda: not slot.handed)
+    assert (slot.visits, slot.faults, slot.off) == (1, 1, 1)
+    assert Path(f"/proc/{idle.header.owner}/status").exists()
+    slot.handed = 1  # and it goes on
+    eventually(lambda: slot.faults == 2)
+
+
+def wakes(status: Path) -> int:
+    lines = status.read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("voluntary_ctxt"))
 
 
 def children(pid: int) -> list[int]:

@@ -165,7 +165,7 @@ def accompany(
             time.sleep(0.005)
     except Ended:
         pass
-    region.header.stop = 1
+    region.stop()
     return _report(run, list(started.command))
 
 
@@ -180,7 +180,7 @@ def _accompany(run: _Run, slack: int | None, deliveries: tuple[str, ...]) -> Non
     pause = WINDOW
     while True:
         if not run.same_program():
-            run.region.header.stop = 1
+            run.region.stop()
             return
         found = _look(run)
         for load, count in found:

@@ -15,6 +15,8 @@ from stallscope.slicing.slice import Cell
 
 REACH = 0x7000_0000  # of a jump, with room to spare
 _FIRST = 64 << 10  # behind the header
+_FUTEX, _WAKE = 202, 1  # x86-64
+_LIBC = ctypes.CDLL(None)
 
 
 class Net(ctypes.Structure):
@@ -54,6 +56,8 @@ class Header(ctypes.Structure):
         ("stop", ctypes.c_uint32),
         ("net_count", ctypes.c_uint32),
         ("caught", ctypes.c_uint64),
+        ("calls", ctypes.c_uint32),
+        ("unused", ctypes.c_uint32),
         ("nets", Net * 64),
         ("slots", Slot * 8),
     ]
@@ -72,6 +76,17 @@ class Region:
     def ready(self) -> bool:
         """The runtime is in the program."""
         return bool(self.header.views[0])
+
+    def call(self) -> None:
+        """Wakes the assist thread, which sleeps while there is nothing to do."""
+        self.header.calls = (self.header.calls + 1) & 0xFFFFFFFF
+        word = ctypes.byref(self.header, Header.calls.offset)
+        _LIBC.syscall(_FUTEX, word, _WAKE, 1, None, None, 0)
+
+    def stop(self) -> None:
+        """The assist thread ends."""
+        self.header.stop = 1
+        self.call()
 
     def near(self, address: int) -> int | None:
         """The view that code at an address can reach."""

@@ -265,6 +265,7 @@ def _assist(
             slot.want = 1
         if not on:
             slot.want = 0
+        region.call()
 
     paces = PACES if slack is None else ((min(256, max(1, slack)), slack),)
     candidate = Candidate(
