@@ -46,7 +46,8 @@ def _record(command: list[str], folder: Path, values: bool) -> float:
     """Processor time of recorder and target together."""
     shutil.rmtree(folder, ignore_errors=True)
     options = ["--trace", "--machine", "none", "--max-instructions", str(INSTRUCTIONS)]
-    words = ["record", "-q", *options, *(["--values"] if values else []), "-o", str(folder), "--"]
+    kept = ["--values", "all"] if values else []
+    words = ["record", "-q", *options, *kept, "-o", str(folder), "--"]
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     subprocess.run([STALLSCOPE, *words, *command], check=True, stdout=subprocess.DEVNULL)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)

@@ -23,6 +23,7 @@ monitor::Detector detector_of(const nb::dict& from) {
   made.data_care = word(from, "data_care");
   made.cores = word(from, "cores");
   made.every = word(from, "every");
+  made.needs_data = nb::cast<bool>(from["needs_data"]);
   return made;
 }
 
@@ -38,6 +39,7 @@ nb::dict account_of(const monitor::Account& from) {
   out["signals"] = from.signals;
   out["dropped_high"] = from.dropped_high;
   out["dropped_low"] = from.dropped_low;
+  out["unknown"] = from.unknown;
   out["dropped_sends"] = from.dropped_sends;
   out["faults"] = from.faults;
   out["runaways"] = from.runaways;

@@ -2,6 +2,7 @@
 // Recording. The engine's own thread reads the rings without the GIL; what is called from Python
 // only takes what is ready.
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
 #include <nanobind/stl/unique_ptr.h>
 #include <nanobind/stl/vector.h>
 
@@ -118,6 +119,36 @@ nb::object process_pages(session::Process& process) {
   return found;
 }
 
+std::vector<probes::RangeSet::Range> ranges_of(nb::handle given) {
+  std::vector<probes::RangeSet::Range> ranges;
+  for (const auto& [start, end, target] :
+       nb::cast<std::vector<std::tuple<std::uint64_t, std::uint64_t, std::uint32_t>>>(given))
+    ranges.push_back({start, end, target});
+  return ranges;
+}
+
+std::shared_ptr<const session::ValueTargets> value_targets_of(const nb::dict& given) {
+  auto targets = std::make_shared<session::ValueTargets>();
+  targets->count = nb::cast<std::uint32_t>(given["count"]);
+  targets->program = nb::cast<std::string>(given["program"]);
+  targets->ranges = ranges_of(given["ranges"]);
+  targets->variables = ranges_of(given["variables"]);
+  using Row = std::tuple<std::string, bool, std::uint64_t, std::uint64_t, std::uint32_t>;
+  for (const auto& [path, past, from, to, target] : nb::cast<std::vector<Row>>(given["blocks"])) {
+    session::HeapWatch bytes;
+    bytes.past = past;
+    bytes.from = from;
+    bytes.to = to;
+    bytes.watch = target;
+    targets->blocks.push_back({path, bytes});
+  }
+  return targets;
+}
+
+std::vector<bool> values_found(const session::Process& process) {
+  return process.kept_values() ? process.kept_values()->found() : std::vector<bool>();
+}
+
 nb::tuple progress_of(const session::Recorder& recorder) {
   const session::Progress now = recorder.progress();
   return nb::make_tuple(now.instructions, now.bytes, now.running, now.finished);
@@ -137,6 +168,7 @@ void bind_session(nb::module_& m) {
       .def_prop_ro("counted", &session::Process::counted)
       .def_prop_ro("stream_bytes", &session::Process::stream_bytes)
       .def_prop_ro("errors", [](const session::Process& p) { return errors_of(p.errors()); })
+      .def_prop_ro("values_found", &values_found, "by target of --values: whether it was there")
       .def("simulation", &process_simulation, "what the machine beside it found, or None")
       .def("pages", &process_pages, "its page references, or None where nobody asked")
       .def_prop_ro("target", &session::Process::target, nb::rv_policy::reference_internal);
@@ -145,12 +177,14 @@ void bind_session(nb::module_& m) {
           "__init__",
           [](session::Recorder* self, std::string session_folder, std::string output_folder,
              bool trace, std::uint64_t max_bytes, symbols::SymbolCache& symbols, nb::object machine,
-             nb::dict simulation, nb::object pages, bool values) {
+             nb::dict simulation, nb::object pages, bool values, nb::object value_targets) {
             session::RecorderOptions options;
             options.session_folder = std::move(session_folder);
             options.output_folder = std::move(output_folder);
             options.trace = trace;
             options.values = values;
+            if (!value_targets.is_none())
+              options.value_targets = value_targets_of(nb::cast<nb::dict>(value_targets));
             options.max_bytes = max_bytes;
             if (!machine.is_none()) {
               options.machine = machine_config_of(nb::cast<nb::dict>(machine));
@@ -162,7 +196,8 @@ void bind_session(nb::module_& m) {
           nb::arg("session_folder"), nb::arg("output_folder"), nb::arg("trace"),
           nb::arg("max_bytes"), nb::arg("symbols"), nb::keep_alive<1, 6>(),
           nb::arg("machine").none() = nb::none(), nb::arg("simulation") = nb::dict(),
-          nb::arg("pages").none() = nb::none(), nb::arg("values") = false)
+          nb::arg("pages").none() = nb::none(), nb::arg("values") = false,
+          nb::arg("value_targets").none() = nb::none())
       .def(
           "start", [](session::Recorder& r, std::uint64_t pid) { unwrap(r.start(pid)); },
           nb::arg("pid"))

@@ -36,8 +36,10 @@ nb::dict run(const std::string& path, const std::vector<RangeRow>& ranges,
              const std::string& condition, std::uint64_t limit, bool snapshots) {
   session::WatchOptions options;
   for (const auto& [start, end, watch] : ranges) options.ranges.push_back({start, end, watch});
-  for (const auto& [sites, past, from, to, stride, watch] : heap)
-    options.heap.push_back({sites, past, from, to, stride, watch});
+  for (const auto& [sites, past, from, to, stride, watch] : heap) {
+    const auto of = sites.empty() ? std::nullopt : std::optional(sites);
+    options.heap.push_back({of, past, from, to, stride, watch});
+  }
   options.kinds = kinds;
   options.quiet = quiet;
   options.stop_after = stop_after;

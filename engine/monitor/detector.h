@@ -15,6 +15,7 @@ struct Happening {
   std::uint32_t core = 0;
   std::uint64_t address = 0;
   std::uint64_t data = 0;
+  bool known = true;  // what `data` is
 };
 
 struct Detector {
@@ -25,13 +26,20 @@ struct Detector {
   std::uint64_t data_match = 0, data_care = 0;
   std::uint64_t cores = ~std::uint64_t{0};  // a bit each
   std::uint64_t every = 1;
+  bool needs_data = false;  // what it leads to looks at data: without, it is not told
 
   std::uint64_t waiting = 0;  // matches since the last that went through
   std::uint64_t matched = 0, sent = 0;
 
   bool matches(const Happening& what) const {
-    return ((what.address ^ match) & care) == 0 && ((what.data ^ data_match) & data_care) == 0 &&
-           (what.core >= 64 || (cores >> what.core & 1));
+    return ((what.data ^ data_match) & data_care) == 0 && matches_place(what);
+  }
+  bool matches_place(const Happening& what) const {
+    return ((what.address ^ match) & care) == 0 && (what.core >= 64 || (cores >> what.core & 1));
+  }
+  // Whether it would have to know what is not known. A mask may have been set since it was made.
+  bool is_blind(const Happening& what) const {
+    return !what.known && (needs_data || data_care != 0);
   }
   // How often it lets something through, of `count` matches in a row.
   std::uint64_t count(std::uint64_t count) {

@@ -60,7 +60,10 @@ std::uint64_t Monitor::notify(const Happening& what, std::uint64_t cycle, std::u
   std::uint64_t resumed = cycle;
   for (std::uint64_t left = on_[static_cast<unsigned>(what.event)]; left; left &= left - 1) {
     const auto signal = static_cast<std::uint32_t>(std::countr_zero(left));
-    if (detectors_[signal].matches(what))
+    const Detector& detector = detectors_[signal];
+    if (detector.is_blind(what)) [[unlikely]]
+      account_.unknown += detector.matches_place(what) ? count : 0;
+    else if (detector.matches(what))
       resumed = std::max(resumed, notify_one(signal, what, cycle, count));
   }
   return resumed;

@@ -68,6 +68,7 @@ struct Account {
   std::uint64_t tasks = 0;
   std::uint64_t signals = 0;  // that detectors sent
   std::uint64_t dropped_high = 0, dropped_low = 0;
+  std::uint64_t unknown = 0;        // that detectors had to leave out: their data is not known
   std::uint64_t dropped_sends = 0;  // the buffer was full, or there is no such monitor
   std::uint64_t faults = 0;         // tasks that ended by one
   std::uint64_t runaways = 0;       // tasks that were longer than the limit

@@ -15,20 +15,23 @@ namespace stallscope::session {
 
 class KnownBytes {
  public:
-  // An access of `size` bytes that begin with `value`, as values.h has it. Of one that writes, the
-  // bytes behind it are unknown now.
-  void see(std::uint64_t address, std::uint32_t size, std::uint64_t value, bool writes) {
-    const std::uint32_t bytes = size >= 8 ? 8 : size >= 4 ? 4 : size >= 2 ? 2 : 1;
-    for (std::uint32_t i = 0; i < bytes; ++i) {
+  // An access of `size` bytes that begin with `value`, of which `known` bytes are told, as values.h
+  // has it. Of one that writes, the others are unknown now.
+  void see(std::uint64_t address, std::uint32_t size, std::uint64_t value, std::uint8_t known,
+           bool writes) {
+    for (std::uint32_t i = 0; i < 8; ++i) {
+      if (!(known >> i & 1)) continue;
       Word& word = *words_.try_emplace((address + i) >> 3).first;
       const unsigned shift = 8 * ((address + i) & 7);
       word.value = (word.value & ~(std::uint64_t{0xff} << shift)) | (value >> 8 * i & 0xff)
                                                                         << shift;
       word.known |= static_cast<std::uint8_t>(1u << ((address + i) & 7));
     }
-    for (std::uint32_t i = bytes; writes && i < size; ++i)
+    for (std::uint32_t i = 0; writes && i < size; ++i) {
+      if (i < 8 && (known >> i & 1)) continue;
       if (Word* word = words_.find((address + i) >> 3); word)
         word->known &= static_cast<std::uint8_t>(~(1u << ((address + i) & 7)));
+    }
   }
 
   // Up to eight bytes; nothing when one of them is unknown.

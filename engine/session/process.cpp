@@ -21,7 +21,10 @@ struct Process::Sink {
   }
   void on_values(const stream::Exit& info, const std::uint64_t* addresses,
                  const std::uint64_t* values) {
-    if (process.values_) process.values_->on_values(info, addresses, values);
+    if (!process.values_) return;
+    const std::uint8_t* const kept =
+        process.kept_ ? process.kept_->masks(process.target_.code, info, addresses) : nullptr;
+    process.values_->on_values(info, addresses, values, kept);
   }
   std::size_t on_blocks(std::span<const std::uint64_t> words) {
     if (process.valued_ || !process.simulation_ || process.tracker_ ||
@@ -32,6 +35,7 @@ struct Process::Sink {
   Status on_record(unsigned tag, const std::uint64_t* words, std::uint32_t count) {
     if (tag == SS_SIFTED) return on_sifted(words, count);
     if (Status taken = process.target_.on_record(tag, words, count); !taken) return taken;
+    if (process.kept_) process.kept_->on_record(tag, words, process.target_);
     if (tag == SS_FORK)
       forked(reinterpret_cast<const ss_fork*>(words)->token,
              process.target_.inheritance(SS_HEAD_THREAD(words[0])));
@@ -104,11 +108,14 @@ void Process::open_stream(const std::string& path, bool blocks) {
   writer_ = std::make_unique<stream::TraceWriter>(std::move(*output), target_.code);
 }
 
-void Process::open_values(const std::string& path) {
+void Process::open_values(const std::string& path, std::shared_ptr<const ValueTargets> targets) {
+  using stream::ValueWriter;
   valued_ = true;
   auto output = stream::create_file(path);
   if (!output) return fail(output.error());
-  values_ = std::make_unique<stream::ValueWriter>(std::move(*output), target_.code);
+  const auto extent = targets ? ValueWriter::Extent::some : ValueWriter::Extent::all;
+  values_ = std::make_unique<ValueWriter>(std::move(*output), target_.code, extent);
+  if (targets) kept_ = std::make_unique<KeptValues>(std::move(targets), symbols_);
 }
 
 void Process::stop_stream(const std::string& why) {

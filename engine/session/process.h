@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "session/kept_values.h"
 #include "session/pages.h"
 #include "session/placing.h"
 #include "session/ring.h"
@@ -41,8 +42,9 @@ class Process {
   // Creates the stream file; a disk that refuses costs the stream, not the recording. Without
   // `blocks` it keeps how often each exit was taken instead of every execution.
   void open_stream(const std::string& path, bool blocks);
-  // ... and a file for what the accesses read and wrote, when capture tells.
-  void open_values(const std::string& path);
+  // ... and a file for what the accesses read and wrote, when capture tells: in all of memory, or
+  // in some of it.
+  void open_values(const std::string& path, std::shared_ptr<const ValueTargets> targets);
   // Runs a machine beside the program; a description that make_machine refuses is an error here.
   void simulate(const machine::MachineConfig& config, const SimulationOptions& options);
 
@@ -77,6 +79,7 @@ class Process {
   bool counted() const { return counted_; }    // its stream has counts instead of executions
   Simulation* simulation() { return simulation_.get(); }
   PageTracker* tracker() { return tracker_.get(); }
+  const KeptValues* kept_values() const { return kept_.get(); }  // null: all or none
   stream::Totals totals() const { return writer_ ? writer_->totals() : stream::Totals{}; }
 
  private:
@@ -94,6 +97,7 @@ class Process {
   target::Target target_;
   std::unique_ptr<stream::TraceWriter> writer_;
   std::unique_ptr<stream::ValueWriter> values_;
+  std::unique_ptr<KeptValues> kept_;
   std::unique_ptr<Simulation> simulation_;
   std::unique_ptr<PageTracker> tracker_;
   symbols::SymbolCache& symbols_;

@@ -109,7 +109,7 @@ bool Recorder::try_open(const std::string& file) {
   mkdir((options_.output_folder + "/children").c_str(), 0700);
   mkdir(folder.c_str(), 0700);
   process->open_stream(folder + "/stream.ss", options_.trace);
-  if (options_.values) process->open_values(folder + "/values.ss");
+  if (options_.values) process->open_values(folder + "/values.ss", options_.value_targets);
   if (options_.machine) process->simulate(*options_.machine, options_.simulation);
   if (options_.pages) process->track(*options_.pages);
   running_.push_back(std::move(process));

@@ -23,12 +23,13 @@
 namespace stallscope::session {
 
 struct RecorderOptions {
-  std::string session_folder;   // where rings appear
-  std::string output_folder;    // the root process's recording; children go below children/
-  bool trace = false;           // keep block executions and addresses
-  bool values = false;          // ... and what was read and written, beside the trace
-  std::uint64_t max_bytes = 0;  // of all streams together; 0 for no limit
-  std::optional<machine::MachineConfig> machine;  // runs beside each process
+  std::string session_folder;  // where rings appear
+  std::string output_folder;   // the root process's recording; children go below children/
+  bool trace = false;          // keep block executions and addresses
+  bool values = false;         // ... and what was read and written, beside the trace
+  std::shared_ptr<const ValueTargets> value_targets;  // there only; null: everywhere
+  std::uint64_t max_bytes = 0;                        // of all streams together; 0 for no limit
+  std::optional<machine::MachineConfig> machine;      // runs beside each process
   SimulationOptions simulation;
   std::optional<PageOptions> pages;  // follow page references
 };

@@ -68,15 +68,15 @@ class System {
   // True when the thread stopped.
   bool special(std::uint32_t core, std::uint64_t word);
   void access(std::uint32_t core, std::uint64_t word);
-  // What the access at hand read or wrote; 0 where that is not known.
-  std::uint64_t value(std::uint32_t core) const {
-    const SystemThreads::Thread& thread = threads_.threads[threads_.cores[core].running];
-    const std::vector<std::uint64_t>& values = thread.stream->values;
-    return thread.next <= values.size() ? values[thread.next - 1] : 0;
-  }
+  // With what the access at hand read or wrote, where that is known.
   void tell_access(Event event, std::uint32_t core, std::uint64_t line) {
-    if (monitors_.listens(event)) [[unlikely]]
-      tell_address(event, core, line << machine_.line_bits(), value(core), 1);
+    if (!monitors_.listens(event)) [[likely]]
+      return;
+    const SystemThreads::Thread& thread = threads_.threads[threads_.cores[core].running];
+    const ThreadStream& stream = *thread.stream;
+    const std::size_t at = thread.next - 1;
+    const bool known = at < stream.known.size() && stream.known[at];
+    notify({event, core, line << machine_.line_bits(), known ? stream.values[at] : 0, known});
   }
   void leave_cache(std::uint32_t core, ThreadEvent kind, std::uint64_t line, const Fill& fill);
   void prefetch(std::uint32_t core, std::uint64_t line);
@@ -84,10 +84,9 @@ class System {
   void tell(Event event, std::uint32_t core, std::uint64_t line, std::uint64_t data,
             std::uint64_t count = 1) {
     if (count != 0 && monitors_.listens(event)) [[unlikely]]
-      tell_address(event, core, line << machine_.line_bits(), data, count);
+      notify({event, core, line << machine_.line_bits(), data}, count);
   }
-  void tell_address(Event event, std::uint32_t core, std::uint64_t address, std::uint64_t data,
-                    std::uint64_t count);
+  void notify(const monitor::Happening& what, std::uint64_t count = 1);
   void tell_traffic(std::uint32_t core, std::uint64_t line, const Fill& fill, std::uint32_t bus);
   void tell_time(std::uint32_t core);
   void change_protocol();
@@ -155,10 +154,9 @@ void System::change_protocol() {
   if (options_.check && !machine_.check()) ++out_.illegal;
 }
 
-void System::tell_address(Event event, std::uint32_t core, std::uint64_t address,
-                          std::uint64_t data, std::uint64_t count) {
-  std::uint64_t& clock = threads_.cores[core].clock;
-  const std::uint64_t resumed = monitors_.notify({event, core, address, data}, clock, count);
+void System::notify(const monitor::Happening& what, std::uint64_t count) {
+  std::uint64_t& clock = threads_.cores[what.core].clock;
+  const std::uint64_t resumed = monitors_.notify(what, clock, count);
   clock = std::max(clock, resumed);
 }
 
@@ -262,7 +260,7 @@ bool System::special(std::uint32_t core, std::uint64_t word) {
     case Special::when: {
       const ThreadStream::When& when = thread.stream->whens[number];
       const Event event = when.watched ? Event::watched : Event::software;
-      if (watched_) tell_address(event, core, when.name, when.value, 1);
+      if (watched_) notify({event, core, when.name, when.value, when.known});
       return false;
     }
     default:

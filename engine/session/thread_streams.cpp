@@ -50,10 +50,13 @@ class Loader {
       access(static_cast<ThreadEvent>(operation.kind), addresses[i], operation.size);
       if (values && watched_.all_values) {
         ThreadStream& stream = into_.threads[now_->at];
+        const std::uint8_t whole = stream::ValuePredictor::whole(operation.size);
         stream.values.resize(stream.events.size(), values[i]);
+        stream.known.resize(stream.events.size(), values_->known()[i] == whole);
       }
       if (looking_ && ranges_.may_touch(addresses[i], operation.size)) [[unlikely]]
-        look(operation, addresses[i], values ? &values[i] : nullptr);
+        look(operation, addresses[i], values ? &values[i] : nullptr,
+             values ? values_->known()[i] : 0);
     }
     now_->gap += info.instructions > done ? info.instructions - done : 0;
     into_.instructions += info.instructions;
@@ -85,7 +88,7 @@ class Loader {
   }
   void run(std::uint32_t number) {
     const auto [at, fresh] = threads_.try_emplace(number, Thread{into_.threads.size()});
-    if (fresh) into_.threads.push_back({program_, number, {}, {}, {}, {}});
+    if (fresh) into_.threads.push_back({program_, number, {}, {}, {}, {}, {}});
     now_ = &at->second;
   }
   // What was computed since the last event, when it does not fit into the next.
@@ -110,14 +113,16 @@ class Loader {
     events(*now_).push_back(Packed::of(Special::when, whens.size()));
     whens.push_back(when);
   }
-  void look(const stream::Operation& operation, std::uint64_t address, const std::uint64_t* value) {
+  void look(const stream::Operation& operation, std::uint64_t address, const std::uint64_t* value,
+            std::uint8_t bytes) {
     const bool writes = operation.kind != SS_OP_KIND_LOAD;
     const bool reads = operation.kind != SS_OP_KIND_STORE;
-    if (value) known_.see(address, operation.size, *value, writes);
+    if (value) known_.see(address, operation.size, *value, bytes, writes);
     const unsigned kind = (reads ? 1u : 0u) | (writes ? 2u : 0u);
     ranges_.touched(address, operation.size, [&](const probes::RangeSet::Range& range) {
       if (!(watched_.kind & kind)) return;
-      tell({watched_.names[range.watch], known_.number(range.start, range.end).value_or(0), true});
+      const std::optional<std::uint64_t> held = known_.number(range.start, range.end);
+      tell({watched_.names[range.watch], held.value_or(0), true, held.has_value()});
     });
   }
   void wait_for(Thread& thread, const Wake& wake) {

@@ -54,11 +54,13 @@ struct ThreadStream {
   struct When {
     std::uint64_t name, value;  // name: as when_name() has it
     bool watched = false;
+    bool known = true;  // the value
   };
   std::uint32_t program;  // which recording
   std::uint32_t number;   // within its process
   std::vector<std::uint64_t> events;
   std::vector<std::uint64_t> values;  // by event: what an access read or wrote; empty: unknown
+  std::vector<bool> known;            // of these, all bytes
   std::vector<Wait> waits;
   std::vector<When> whens;
 };
@@ -77,7 +79,7 @@ struct WatchedMemory {
   std::vector<probes::RangeSet::Range> ranges;
   std::vector<std::uint64_t> names;  // by watch: as when_name() has it
   std::uint8_t kind = 3;             // 1 reads, 2 writes, 3 both
-  std::string values;                // the file beside the trace; empty: values count as 0
+  std::string values;                // the file beside the trace; empty: no value is known
   bool all_values = false;           // of every access, not only of watched ones
 };
 

@@ -78,7 +78,7 @@ class Watch {
  public:
   // `values` may be nullptr.
   Watch(const WatchOptions& options, const stream::CodeTable& code, stream::ValueReader* values)
-      : options_(options), code_(code), values_(values), paths_(code) {
+      : options_(options), code_(code), values_(values), paths_(code), heap_(options.heap) {
     for (const RangeSet::Range& range : options.ranges) ranges_.add(range);
     out.most_ranges = ranges_.size();
   }
@@ -102,8 +102,9 @@ class Watch {
       paths_.run(thread_);
     } else if (tag == SS_THREAD_EXIT) {
       paths_.exit(SS_HEAD_THREAD(words[0]));
-    } else if (!options_.heap.empty()) {
-      memory(tag, words);
+    } else if (!heap_.empty()) {
+      heap_.on_record(tag, words,
+                      [this](const RangeSet::Range& range, bool comes) { change(range, comes); });
     }
     return Done{};
   }
@@ -122,10 +123,6 @@ class Watch {
   struct Count {
     std::uint64_t hits = 0, first = 0, last = 0;
   };
-  struct Block {
-    std::uint64_t size;
-    std::uint32_t site;
-  };
 
   void look(const stream::Exit& info, std::uint32_t index, std::uint64_t address,
             const std::uint64_t* values) {
@@ -137,7 +134,8 @@ class Watch {
     bool seen = values == nullptr;
     ranges_.touched(address, operation.size, [&](const RangeSet::Range& range) {
       if (!std::exchange(seen, true))
-        known_.see(address, operation.size, values[index], operation.kind != SS_OP_KIND_LOAD);
+        known_.see(address, operation.size, values[index], values_->known()[index],
+                   operation.kind != SS_OP_KIND_LOAD);
       if (!(options_.kinds[range.watch] & kind) || is_quiet(info, operation)) return;
       hit(range, info.first_operation + index, executed_ + operation.instruction, address);
     });
@@ -181,52 +179,10 @@ class Watch {
                       static_cast<std::uint8_t>(value.has_value()), snapshot});
   }
 
-  void memory(unsigned tag, const std::uint64_t* words) {
-    if (tag == SS_ALLOC) {
-      const auto& record = *reinterpret_cast<const ss_alloc*>(words);
-      if (!record.address) {
-        if (released_address_ == record.old_address) place(released_address_, released_, true);
-        return;
-      }
-      forget(record.address);
-      const Block block{record.size, static_cast<std::uint32_t>(record.site)};
-      *live_.try_emplace(record.address).first = block;
-      place(record.address, block, true);
-      out.most_ranges = std::max<std::uint64_t>(out.most_ranges, ranges_.size());
-    } else if (tag == SS_FREE) {
-      forget(reinterpret_cast<const ss_free*>(words)->address);
-    }
-  }
-
-  void forget(std::uint64_t address) {
-    const Block* block = live_.find(address);
-    if (!block) return;
-    released_address_ = address;
-    released_ = *block;
-    place(address, released_, false);
-    live_.erase(address);
-  }
-
-  void place(std::uint64_t address, const Block& block, bool add) {
-    for (const HeapWatch& watch : options_.heap) {
-      if (!watch.sites.empty() &&
-          !std::binary_search(watch.sites.begin(), watch.sites.end(), block.site))
-        continue;
-      const std::uint64_t end = address + block.size;
-      if (watch.past) {
-        change({end + watch.from, end + watch.to, watch.watch}, add);
-        continue;
-      }
-      const std::uint64_t length = watch.to ? watch.to : block.size;
-      for (std::uint64_t start = address; start + watch.from < end; start += watch.stride) {
-        change({start + watch.from, std::min(start + length, end), watch.watch}, add);
-        if (watch.stride == 0) break;
-      }
-    }
-  }
-  void change(const RangeSet::Range& range, bool add) {
-    if (add) {
+  void change(const RangeSet::Range& range, bool comes) {
+    if (comes) {
       ranges_.add(range);
+      out.most_ranges = std::max<std::uint64_t>(out.most_ranges, ranges_.size());
     } else {
       ranges_.remove(range);
       if (values_) known_.forget(range.start, range.end);
@@ -239,9 +195,7 @@ class Watch {
   CallPaths paths_;
   RangeSet ranges_;
   KnownBytes known_;
-  FlatMap<Block> live_;
-  std::uint64_t released_address_ = 0;
-  Block released_{};
+  HeapRanges heap_;
   FlatMap<Count> counts_;  // by watch and operation
   std::uint32_t thread_ = 1;
   std::uint64_t executed_ = 0;
@@ -256,7 +210,7 @@ Status check(const WatchOptions& options) {
     if (!known(range.watch)) return Error{"a range belongs to no watch", "", ""};
   for (const HeapWatch& heap : options.heap) {
     if (!known(heap.watch)) return Error{"a range belongs to no watch", "", ""};
-    if (!std::is_sorted(heap.sites.begin(), heap.sites.end()))
+    if (heap.sites && !std::is_sorted(heap.sites->begin(), heap.sites->end()))
       return Error{"the sites of a watch are not in order", "", ""};
   }
   return Done{};

@@ -9,18 +9,10 @@
 
 #include "base/result.h"
 #include "probes/range_set.h"
+#include "session/heap_ranges.h"
 #include "stallscope_tables.h"
 
 namespace stallscope::session {
-
-// Which bytes of a heap block.
-struct HeapWatch {
-  std::vector<std::uint32_t> sites;  // of these allocation paths; all when empty
-  bool past = false;                 // from the end of the block, not from its start
-  std::uint64_t from = 0, to = 0;    // bytes; to 0 without `past`: the whole block
-  std::uint64_t stride = 0;          // the same in each element of this size; 0: once
-  std::uint32_t watch = 0;
-};
 
 // Of the first bytes of a range, up to eight, after the access.
 struct WatchCondition {

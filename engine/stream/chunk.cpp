@@ -14,7 +14,7 @@ std::uint32_t header_crc(const ChunkHeader& header) {
 
 bool known(std::uint16_t kind) {
   return kind >= static_cast<std::uint16_t>(ChunkKind::code) &&
-         kind <= static_cast<std::uint16_t>(ChunkKind::values);
+         kind <= static_cast<std::uint16_t>(ChunkKind::some_values);
 }
 
 }  // namespace

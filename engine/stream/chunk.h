@@ -6,6 +6,7 @@
 //   COUNTS  how often each exit was taken, for runs that count blocks; the newest one holds
 //   END     totals to check against; a file without it was cut off
 //   VALUES  what accesses read and wrote, in a file beside the trace (values.h)
+//   SOME_VALUES  the same of chosen memory
 //
 // Every header has a checksum of its own, so that hopping from header to header trusts nothing
 // unchecked, and names its predecessor's checksum, so that no chunk can be left out, doubled or
@@ -29,7 +30,14 @@ inline constexpr std::uint32_t kMaxChunkBytes = 64U << 20;  // payload, packed o
 inline constexpr std::uint32_t kMaxChunkWords = 6U << 20;   // a word needs ten bytes at worst
 inline constexpr std::uint32_t kMaxRecordWords = 4U << 20;
 
-enum class ChunkKind : std::uint16_t { code = 1, trace = 2, counts = 3, end = 4, values = 5 };
+enum class ChunkKind : std::uint16_t {
+  code = 1,
+  trace = 2,
+  counts = 3,
+  end = 4,
+  values = 5,
+  some_values = 6
+};
 
 // As it lies in the file, little-endian.
 struct ChunkHeader {

@@ -153,6 +153,7 @@ Status TraceReader::for_each(Sink& sink) {
         if (auto bytes = file_.payload(entry); !bytes) return bytes.error();
         break;
       case ChunkKind::values:
+      case ChunkKind::some_values:
         return file_.corrupt(entry, "a chunk of values stands in a trace");
       case ChunkKind::end: {
         auto told = file_.totals(entry);

@@ -12,6 +12,8 @@ namespace {
 
 using Way = ValuePredictor::Way;
 using values::codes;
+using values::lengths;
+using values::masks;
 using values::plane;
 using values::runs;
 
@@ -40,16 +42,52 @@ void ValuePredictor::begin(const CodeTable& code) {
   operations_.resize(code.operations.size());
 }
 
-ValueWriter::ValueWriter(std::unique_ptr<Output> output, const CodeTable& code,
+ValueWriter::ValueWriter(std::unique_ptr<Output> output, const CodeTable& code, Extent extent,
                          std::uint32_t values_a_chunk)
     : code_(code),
       appender_(std::move(output)),
+      extent_(extent),
       values_a_chunk_(std::clamp<std::uint32_t>(values_a_chunk, 1, kLimit)) {}
 
 void ValueWriter::on_values(const Exit& info, const std::uint64_t* addresses,
-                            const std::uint64_t* values) {
-  for (std::uint32_t i = 0; i < info.operations; ++i)
-    if (addresses[i] != SS_NO_ADDRESS) put(info.first_operation + i, addresses[i], values[i]);
+                            const std::uint64_t* values, const std::uint8_t* kept) {
+  for (std::uint32_t i = 0; i < info.operations; ++i) {
+    if (addresses[i] == SS_NO_ADDRESS) continue;
+    if (extent_ == Extent::all)
+      put(info.first_operation + i, addresses[i], values[i]);
+    else
+      put_some(info.first_operation + i, addresses[i], values[i], kept ? kept[i] : 0);
+    count_one();
+  }
+}
+
+void ValueWriter::put_some(std::uint32_t operation, std::uint64_t address, std::uint64_t value,
+                           std::uint8_t kept) {
+  const std::uint8_t whole = ValuePredictor::whole(code_.operations[operation].size);
+  const std::uint8_t mask =
+      (kept & whole) == whole ? ValuePredictor::kWhole : static_cast<std::uint8_t>(kept & whole);
+  if (mask != mask_) end_stretch();
+  mask_ = mask;
+  ++stretch_;
+  if (mask == 0) return;
+  std::uint64_t bits = 0;
+  for (unsigned i = 0; i < 8; ++i)
+    if (mask >> i & 1) bits |= std::uint64_t{0xff} << 8 * i;
+  put(operation, address, value & bits);
+}
+
+void ValueWriter::end_stretch() {
+  if (stretch_ == 0) return;
+  std::uint8_t number[10];
+  const std::uint8_t* end = put_varint(number, stretch_);
+  columns_[masks].push_back(mask_);
+  columns_[lengths].insert(columns_[lengths].end(), static_cast<const std::uint8_t*>(number), end);
+  stretch_ = 0;
+}
+
+void ValueWriter::count_one() {
+  if (++count_ >= values_a_chunk_) [[unlikely]]
+    cut();
 }
 
 void ValueWriter::put(std::uint32_t operation, std::uint64_t address, std::uint64_t value) {
@@ -60,8 +98,6 @@ void ValueWriter::put(std::uint32_t operation, std::uint64_t address, std::uint6
   else
     differ(place, value);
   predictor_.learn(place, value);
-  if (++count_ >= values_a_chunk_) [[unlikely]]
-    cut();
 }
 
 void ValueWriter::differ(const ValuePredictor::Place& place, std::uint64_t value) {
@@ -84,8 +120,10 @@ void ValueWriter::differ(const ValuePredictor::Place& place, std::uint64_t value
 
 void ValueWriter::cut() {
   if (count_ == 0) return;
-  std::array<Column, values::columns> columns;
-  ChunkHeader header = header_of(ChunkKind::values);
+  end_stretch();
+  const bool some = extent_ == Extent::some;
+  std::array<Column, values::kAllColumns> columns;
+  ChunkHeader header = header_of(some ? ChunkKind::some_values : ChunkKind::values);
   for (unsigned i = 0; i < columns.size(); ++i) {
     columns[i] = columns_[i];
     header.raw_bytes += static_cast<std::uint32_t>(columns_[i].size());
@@ -93,7 +131,8 @@ void ValueWriter::cut() {
   header.words = count_;
   header.instructions = total_;
   Status written = Done{};
-  if (auto payload = packer_.pack(columns); payload)
+  const std::size_t used = some ? values::kAllColumns : values::columns;
+  if (auto payload = packer_.pack(std::span(columns).first(used)); payload)
     written = appender_.append(header, *payload);
   else
     written = payload.error();
@@ -152,17 +191,26 @@ bool ValueReader::fail(Error error) {
 const std::uint64_t* ValueReader::read(const CodeTable& code, const Exit& info,
                                        const std::uint64_t* addresses) {
   if (values_.size() < info.operations) values_.resize(info.operations);
+  if (known_.size() < info.operations) known_.resize(info.operations);
   for (std::uint32_t i = 0; i < info.operations; ++i) {
-    values_[i] = 0;
+    values_[i] = known_[i] = 0;
     if (addresses[i] == SS_NO_ADDRESS) continue;
-    if (!next(code, info.first_operation + i, addresses[i], values_[i])) return nullptr;
+    if (!next(code, info.first_operation + i, addresses[i], values_[i], known_[i])) return nullptr;
   }
   return ended_ ? nullptr : values_.data();
 }
 
 bool ValueReader::next(const CodeTable& code, std::uint32_t operation, std::uint64_t address,
-                       std::uint64_t& value) {
+                       std::uint64_t& value, std::uint8_t& known) {
   if (left_ == 0 && !next_chunk()) return false;
+  std::uint8_t mask = ValuePredictor::kWhole;
+  if (some_ && !next_mask(mask))
+    return fail(file_.corrupt(file_.chunks()[chunk_ - 1], "its masks are damaged"));
+  --left_;
+  ++count_;
+  if (mask == 0) return true;
+  ++kept_;
+  known = mask & ValuePredictor::whole(code.operations[operation].size);
   const ValuePredictor::Place place = predictor_.place(code, operation, address);
   if (run_ > 0) {
     --run_;
@@ -171,8 +219,17 @@ bool ValueReader::next(const CodeTable& code, std::uint32_t operation, std::uint
     return fail(file_.corrupt(file_.chunks()[chunk_ - 1], "its values are damaged"));
   }
   predictor_.learn(place, value);
-  --left_;
-  ++count_;
+  return true;
+}
+
+bool ValueReader::next_mask(std::uint8_t& mask) {
+  if (stretch_ == 0) {
+    mask_ = in_[masks].byte();
+    stretch_ = in_[lengths].varint();
+    if (in_[masks].bad || in_[lengths].bad || stretch_ == 0) return false;
+  }
+  --stretch_;
+  mask = mask_;
   return true;
 }
 
@@ -180,17 +237,20 @@ bool ValueReader::next_chunk() {
   if (ended_) return false;
   const auto& chunks = file_.chunks();
   for (const Cursor& cursor : in_)
-    if (!cursor.done())
+    if (!cursor.done() || stretch_ != 0)
       return fail(file_.corrupt(chunks[chunk_ - 1], "it holds more than it says"));
   ended_ = chunk_ == chunks.size() ||
            chunks[chunk_].header.kind == static_cast<std::uint16_t>(ChunkKind::end);
   if (ended_) return false;
   const ChunkEntry& entry = chunks[chunk_++];
-  if (entry.header.kind != static_cast<std::uint16_t>(ChunkKind::values) ||
+  some_ = entry.header.kind == static_cast<std::uint16_t>(ChunkKind::some_values);
+  if ((!some_ && entry.header.kind != static_cast<std::uint16_t>(ChunkKind::values)) ||
       entry.header.words == 0 || entry.header.instructions != count_)
     return fail(file_.corrupt(entry, "a chunk is not one of values, or at the wrong place"));
-  std::array<Column, values::columns> columns;
-  if (Status unpacked = file_.unpack(entry, columns); !unpacked) return fail(unpacked.error());
+  std::array<Column, values::kAllColumns> columns;
+  const std::size_t used = some_ ? values::kAllColumns : values::columns;
+  if (Status unpacked = file_.unpack(entry, std::span(columns).first(used)); !unpacked)
+    return fail(unpacked.error());
   for (unsigned i = 0; i < in_.size(); ++i) in_[i] = Cursor(columns[i]);
   left_ = entry.header.words;
   // Behind the last code nothing says how many follow.
@@ -252,7 +312,7 @@ Result<std::uint64_t> check_values(const std::string& trace, const std::string& 
   if (!sink.all && !opened->truncated())
     return Error{"there are fewer values than accesses", "",
                  "values and trace are not of one recording"};
-  return opened->count();
+  return opened->kept();
 }
 
 }  // namespace stallscope::stream

@@ -4,12 +4,22 @@
 // order of the trace: its first 8, 4, 2 or 1 bytes, as many as it has; of what reads and writes the
 // value afterwards. A prefetch has the value 0.
 //
+// Where only the values of some memory were asked for, each access has a mask too: a bit for each
+// byte that is kept, the first the lowest. The other bytes are 0 here, and nothing is expected of
+// what they were: they never reach the file.
+//
 // A VALUES chunk has columns as a TRACE chunk has (codec.h). A stretch of values that all go as
 // expected costs one number:
 //
 //   runs      varint: values as expected in front of this code
 //   codes     the Way that would have been right, or kWays + bytes of a literal
 //   plane k   byte k of each literal (zigzag difference to the operation's last value)
+//
+// A SOME_VALUES chunk has two more, for stretches of accesses whose masks are the same; what is
+// kept whole is kWhole however long it is, and accesses of which nothing is kept have no value:
+//
+//   masks     of the stretch
+//   lengths   varint: accesses in it
 //
 // Writer and reader are told of every block execution of the trace, in its order. Nothing is
 // expected across chunks. Single thread.
@@ -57,6 +67,11 @@ class ValuePredictor {
       begin(code);
     return {operations_[operation], memory_[slot(address)], mask(code.operations[operation].size)};
   }
+  static constexpr std::uint8_t kWhole = 0xff;
+  // The mask of all the bytes that a value has.
+  static std::uint8_t whole(std::uint32_t size) {
+    return size >= 8 ? 0xff : size >= 4 ? 0xf : size >= 2 ? 3 : 1;
+  }
   std::uint64_t guess(const Place& place, Way way) const {
     if (way == memory) return place.memory & place.mask;
     if (way == stride) return (place.operation.last + place.operation.stride) & place.mask;
@@ -90,18 +105,23 @@ class ValuePredictor {
 };
 
 namespace values {
-enum ColumnName : unsigned { runs, codes, plane, columns = plane + 8 };
-}
+enum ColumnName : unsigned { runs, codes, plane, columns = plane + 8, masks = columns, lengths };
+inline constexpr unsigned kAllColumns = lengths + 1;
+}  // namespace values
 
 class ValueWriter {
  public:
   static constexpr std::uint32_t kLimit = 1U << 20;  // values of a chunk
 
+  enum class Extent : bool { all, some };
+
   // `code` is the table of the parse that on_values comes from.
-  ValueWriter(std::unique_ptr<Output> output, const CodeTable& code,
+  ValueWriter(std::unique_ptr<Output> output, const CodeTable& code, Extent extent = Extent::all,
               std::uint32_t values_a_chunk = kLimit);
 
-  void on_values(const Exit& info, const std::uint64_t* addresses, const std::uint64_t* values);
+  // `kept`: a mask for each operation, where only some bytes are.
+  void on_values(const Exit& info, const std::uint64_t* addresses, const std::uint64_t* values,
+                 const std::uint8_t* kept = nullptr);
   // As those of TraceWriter.
   Status take_error();
   Status flush();
@@ -110,6 +130,10 @@ class ValueWriter {
 
  private:
   void put(std::uint32_t operation, std::uint64_t address, std::uint64_t value);
+  void put_some(std::uint32_t operation, std::uint64_t address, std::uint64_t value,
+                std::uint8_t kept);
+  void end_stretch();
+  void count_one();
   void differ(const ValuePredictor::Place& place, std::uint64_t value);
   void cut();
 
@@ -117,9 +141,12 @@ class ValueWriter {
   ChunkAppender appender_;
   Packer packer_;
   ValuePredictor predictor_;
-  std::array<std::vector<std::uint8_t>, values::columns> columns_;
+  std::array<std::vector<std::uint8_t>, values::kAllColumns> columns_;
+  Extent extent_;
   std::uint32_t values_a_chunk_;
-  std::uint32_t count_ = 0;  // in this chunk
+  std::uint32_t count_ = 0;  // accesses in this chunk
+  std::uint8_t mask_ = 0;    // of the stretch at hand
+  std::uint64_t stretch_ = 0;
   std::uint64_t run_ = 0;
   std::uint64_t total_ = 0;
   std::optional<Error> error_;
@@ -137,16 +164,20 @@ class ValueReader {
   // which.
   const std::uint64_t* read(const CodeTable& code, const Exit& info,
                             const std::uint64_t* addresses);
+  // Of the values that read() gave: the bytes of each that are known, a bit each.
+  const std::uint8_t* known() const { return known_.data(); }
   // After the last block execution: whether all values were right and none is left. A file that is
   // cut off ends early, and that is no error.
   Status end();
   bool truncated() const { return file_.truncated(); }
-  std::uint64_t count() const { return count_; }  // read so far
+  std::uint64_t count() const { return count_; }  // accesses so far
+  std::uint64_t kept() const { return kept_; }    // of these, ones of which something is known
 
  private:
   explicit ValueReader(ChunkReader file) : file_(std::move(file)) {}
   bool next(const CodeTable& code, std::uint32_t operation, std::uint64_t address,
-            std::uint64_t& value);
+            std::uint64_t& value, std::uint8_t& known);
+  bool next_mask(std::uint8_t& mask);
   bool next_chunk();
   bool differs(const ValuePredictor::Place& place, std::uint64_t& value);
   bool fail(Error error);
@@ -154,16 +185,21 @@ class ValueReader {
   ChunkReader file_;
   std::size_t chunk_ = 0;  // that comes next
   ValuePredictor predictor_;
-  std::array<Cursor, values::columns> in_;
-  std::uint32_t left_ = 0;  // in this chunk
+  std::array<Cursor, values::kAllColumns> in_;
+  std::uint32_t left_ = 0;  // accesses in this chunk
+  bool some_ = false;       // it has masks
+  std::uint8_t mask_ = 0;   // of the stretch at hand
+  std::uint64_t stretch_ = 0;
   std::uint64_t run_ = 0;
-  std::uint64_t count_ = 0;
+  std::uint64_t count_ = 0, kept_ = 0;
   std::vector<std::uint64_t> values_ = std::vector<std::uint64_t>(64);  // never without an address
+  std::vector<std::uint8_t> known_ = std::vector<std::uint8_t>(64);
   bool ended_ = false;
   std::optional<Error> error_;
 };
 
-// Reads both to their ends: how many values there are. An error when they do not fit each other.
+// Reads both to their ends: how many accesses have a value, or a part of one. An error when they do
+// not fit each other.
 Result<std::uint64_t> check_values(const std::string& trace, const std::string& values);
 
 }  // namespace stallscope::stream

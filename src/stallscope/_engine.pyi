@@ -54,6 +54,7 @@ class Process:
     stream_bytes: int
     errors: list[tuple[str, str, str]]
     target: Target
+    values_found: list[bool]
     def simulation(self) -> dict[str, Any] | None: ...
     def pages(self) -> dict[str, Any] | None: ...
 
@@ -69,6 +70,7 @@ class Recorder:
         simulation: dict[str, Any] = ...,
         pages: dict[str, int] | None = ...,
         values: bool = ...,
+        value_targets: dict[str, Any] | None = ...,
     ) -> None: ...
     @property
     def sieve(self) -> str: ...

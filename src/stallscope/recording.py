@@ -30,6 +30,12 @@ def is_sampled(facts: Meta) -> bool:
     return facts.source in LIVE_SOURCES or (facts.source == "import" and facts.samples > 0)
 
 
+def values_kept(image: Recording) -> tuple[str, ...]:
+    """The memory whose values it holds; nothing when that is all of it, or none."""
+    asked = image.meta.options.get("values")
+    return tuple(asked) if isinstance(asked, list) and "all" not in asked else ()
+
+
 class Recording:
     """One process image of a target, and the recordings of its children below it."""
 

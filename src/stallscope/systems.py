@@ -15,7 +15,15 @@ from stallscope.machines.fault import nearest
 from stallscope.monitors import Monitor, load
 from stallscope.monitors.compiler import when_name
 from stallscope.monitors.watches import SIMULATED, Watches, check_place
-from stallscope.recording import STREAM, VALUES, Recording, is_sampled, newest, open_recording
+from stallscope.recording import (
+    STREAM,
+    VALUES,
+    Recording,
+    is_sampled,
+    newest,
+    open_recording,
+    values_kept,
+)
 
 __all__ = ["MonitorRow", "System", "SystemResult", "monitor_run", "newest"]
 MACHINE = "four-core"
@@ -39,6 +47,7 @@ class MonitorRow:
     acts: int
     faults: int
     words: dict[str, int]
+    unknown: int = 0  # accesses that it was not told of: what they read or wrote is not known
 
 
 @dataclass(frozen=True)
@@ -69,6 +78,7 @@ class SystemResult:
     rows: tuple[MonitorRow, ...]
     acts: tuple[Act, ...]
     faults: tuple[str, ...]
+    values: tuple[str, ...] = ()  # memory whose values recordings kept, where they did not keep all
 
 
 def monitor_row(
@@ -86,6 +96,7 @@ def monitor_row(
         acts=acts,
         faults=account["faults"],
         words=words,
+        unknown=account["unknown"],
     )
 
 
@@ -105,6 +116,7 @@ class System:
         """`watches`: memory whose accesses monitors are told of, in what recordings call it."""
         self.watches = watches or Watches()
         self.valued = True  # all recordings know what memory held
+        self.values: list[str] = []  # of these parts, where not of all
         self.machine_name = machine
         self.machine = machines.load(machine)
         self.paths: list[str] = []
@@ -130,6 +142,7 @@ class System:
         ranges, names = self._ranges(images[0])
         values = images[0].path / VALUES
         self.valued = self.valued and values.exists()
+        self.values += values_kept(images[0])
         watches = self.watches
         kept = str(values) if watches.data and values.exists() else ""
         words = (ranges, names, watches.access, kept, watches.data)
@@ -160,7 +173,7 @@ class System:
                 raise StallscopeError(
                     f"{one.name} looks at what was read or written, and a recording has only "
                     "addresses",
-                    now="stallscope record --trace --values -- PROGRAM",
+                    now="stallscope record --trace --values TARGET -- PROGRAM",
                 )
 
     def run(
@@ -225,6 +238,7 @@ class System:
                 for number, feature, a, b, cycle in found["acts"]
             ),
             faults=tuple(faults),
+            values=tuple(dict.fromkeys(self.values)),
         )
 
 
@@ -240,7 +254,7 @@ def recorded(
             output=Path(folder) / "program.stallscope",
             machine="none",
             trace=True,
-            values=watches is not None and watches.data,
+            values="all" if watches is not None and watches.data else (),
             turn=200,
             children=False,
         )

@@ -10,7 +10,7 @@ past:read_line    one past each block    past:*                of every site
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -52,6 +52,16 @@ class Heap:
 
 
 @dataclass(frozen=True)
+class Blocks:
+    """The same before sites are known: `function` is `*` for all."""
+
+    function: str
+    past: bool
+    start: int
+    end: int
+
+
+@dataclass(frozen=True)
 class Target:
     text: str
     ranges: tuple[Range, ...] = ()
@@ -60,12 +70,11 @@ class Target:
 
 def find(recording: Recording, text: str) -> Target:
     """An error when nothing has that name."""
-    word = text.strip()
-    if match := _ADDRESS.fullmatch(word):
-        return Target(text, (_address(text, match),))
-    if match := _HEAP.fullmatch(word):
-        return _heap(recording, text, match)
-    if match := _NAME.fullmatch(word):
+    if (range_ := parse_address(text)) is not None:
+        return Target(text, (range_,))
+    if (blocks := parse_blocks(text)) is not None:
+        return _heap(recording, text, blocks)
+    if match := _NAME.fullmatch(text.strip()):
         return _variable(recording, text, match[1], match[2])
     raise StallscopeError(
         f"{text!r} names nothing that could be watched",
@@ -73,7 +82,10 @@ def find(recording: Recording, text: str) -> Target:
     )
 
 
-def _address(text: str, match: re.Match[str]) -> Range:
+def parse_address(text: str) -> Range | None:
+    match = _ADDRESS.fullmatch(text.strip())
+    if match is None:
+        return None
     start = int(match[1], 0)
     end = start + WORD
     if match[2]:
@@ -83,25 +95,32 @@ def _address(text: str, match: re.Match[str]) -> Range:
     return start, end
 
 
-def _heap(recording: Recording, text: str, match: re.Match[str]) -> Target:
+def parse_blocks(text: str) -> Blocks | None:
+    match = _HEAP.fullmatch(text.strip())
+    if match is None:
+        return None
     past = match[1] == "past"
     start = int(match[3] or 0)
     length = int(match[4] or 0)
     if match[4] == "0":
         raise StallscopeError(f"{text}: the range is empty")
-    end = start + (length or 1) if past or match[3] else 0
-    if match[2] == "*":
-        return Target(text, heap=Heap((), past, start, end))
+    return Blocks(match[2], past, start, start + (length or 1) if past or match[3] else 0)
+
+
+def _heap(recording: Recording, text: str, blocks: Blocks) -> Target:
+    bytes_ = (blocks.past, blocks.start, blocks.end)
+    if blocks.function == "*":
+        return Target(text, heap=Heap((), *bytes_))
     names = site_names(recording.table("site"), depth=16)
-    sites = sorted(site for site, name in names.items() if match[2] in name)
+    sites = sorted(site for site, name in names.items() if blocks.function in name)
     if not sites:
         functions = {name.split(" ")[0] for name in names.values()}
         raise StallscopeError(
-            f"{text}: no heap block was made by {match[2]}",
+            f"{text}: no heap block was made by {blocks.function}",
             f"there are {len(names):,} allocation paths" if names else "there are no heap blocks",
-            nearest(match[2], sorted(functions)) or "stallscope objects lists them",
+            nearest(blocks.function, sorted(functions)) or "stallscope objects lists them",
         )
-    return Target(text, heap=Heap(tuple(sites), past, start, end))
+    return Target(text, heap=Heap(tuple(sites), *bytes_))
 
 
 def _variable(recording: Recording, text: str, name: str, steps: str) -> Target:
@@ -134,7 +153,7 @@ def element_ranges(
         )
     element = guess.element_size or size
     elements = list(range(0, max(size // element, 1)))
-    field, offset, length = "", 0, element
+    field = ""
     for index, name in _STEP.findall(steps):
         if index and not field and len(elements) > 1:
             elements = elements if index == "*" else [int(index)]
@@ -144,32 +163,48 @@ def element_ranges(
             field += f".{name}" if field else name
     if elements[0] * element >= size or len(elements) > MOST_ELEMENTS:
         raise StallscopeError(f"{text}: there are {size // element:,} elements")
-    if field:
-        offset, length = _field(text, engine, guess, element, field)
-    first = [address + number * element + offset for number in elements]
-    return [(start, start + length) for start in first]
+    parts = _fields(text, engine, guess, element, field) if field else [(0, element)]
+    if len(elements) * len(parts) > MOST_ELEMENTS:
+        raise StallscopeError(f"{text}: there are {len(elements) * len(parts):,} of them")
+    first = [address + number * element for number in elements]
+    return [(at + offset, at + offset + length) for at in first for offset, length in parts]
 
 
-def _field(
+def _fields(
     text: str, engine: _engine.Types, guess: _engine.Guess, size: int, field: str
-) -> tuple[int, int]:
-    """Where it begins in an element, and its bytes; of a part of a field the whole of it."""
+) -> list[tuple[int, int]]:
+    """Where they begin in an element, and their bytes; of a part of a field the whole of it. One,
+    or with [*] one for each element of arrays in it."""
     names: dict[str, tuple[int, int]] = {}
-    for name, start, length, _ in engine.fields(guess, range(size)):
-        if not name:
-            continue
+    for name, start, length in _steps(engine, guess, size):
         names.setdefault(name, (start, length))
-        for end in [i for i, letter in enumerate(name) if letter in ".["]:
+        for end in [i for i, letter in enumerate(name) if letter in ".[" and i]:
             low, high = names.get(name[:end], (start, 0))
             low, high = min(low, start), max(low + high, start + length)
             names[name[:end]] = (low, high - low)
-    if field not in names:
+    pattern = re.compile(re.escape(field).replace(r"\[\*\]", r"\[\d+\]"))
+    found = [place for name, place in names.items() if pattern.fullmatch(name)]
+    if not found:
         raise StallscopeError(
             f"{text}: there is no field {field}",
             f"there is: {', '.join(list(names)[:20])}" if names else "it has no fields",
             nearest(field, list(names)),
         )
-    return names[field]
+    return found
+
+
+def _steps(
+    engine: _engine.Types, guess: _engine.Guess, size: int
+) -> Iterator[tuple[str, int, int]]:
+    """Name, place and bytes of what lies one behind the other; what has no name is left out."""
+    at = 0
+    for _ in range(4 * MOST_ELEMENTS):  # of more parts nobody can watch each
+        if at >= size:
+            return
+        [(name, start, length, _)] = engine.fields(guess, [at])
+        if name:
+            yield name, start, length
+        at = max(at + 1, start + length if name else 0)
 
 
 def quiet_code(recording: Recording) -> list[Range]:

@@ -103,8 +103,8 @@ def _watched(
         )
     from stallscope.record import record
 
-    looks = condition is not None or snapshot
-    made = record(program, output=output, force=force, machine="none", trace=True, values=looks)
+    looked_at = targets if condition is not None or snapshot else ()
+    made = record(program, output=output, force=force, machine="none", trace=True, values=looked_at)
     return watch(
         list(targets),
         made.recording,

@@ -11,7 +11,14 @@ from stallscope import _engine, processes, tables, watch_targets
 from stallscope.analyses.watch import Hit, Watched, watched
 from stallscope.errors import StallscopeError
 from stallscope.record.watch_spec import condition_of
-from stallscope.recording import STREAM, VALUES, Recording, is_sampled, open_recording
+from stallscope.recording import (
+    STREAM,
+    VALUES,
+    Recording,
+    is_sampled,
+    open_recording,
+    values_kept,
+)
 
 READS, WRITES = 1, 2
 LOG = 10_000
@@ -46,7 +53,8 @@ def watch(
     looked = _values(image, condition, snapshot)
     found = _run(image, asked, kind, stop, log, paths, looked)
     shown = {name: tables.to_arrow(name, columns) for name, columns in found["tables"].items()}
-    result = watched(str(opened.path), asked, image.table("operation"), shown, found)
+    kept = values_kept(image)
+    result = watched(str(opened.path), asked, image.table("operation"), shown, found, kept)
     if on_hit is not None:
         for hit in result.log:
             on_hit(hit)
@@ -82,7 +90,7 @@ def _values(image: Recording, condition: str | None, snapshot: bool) -> tuple[st
     if condition is not None or snapshot:
         raise StallscopeError(
             f"--if and --snapshot look at values, and {image.path.name} has only addresses",
-            now="stallscope record --trace --values -- PROGRAM",
+            now="stallscope record --trace --values TARGET -- PROGRAM",
         )
     return "", comparison, limit, snapshot
 

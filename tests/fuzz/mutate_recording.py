@@ -86,7 +86,7 @@ def attack(mutations: int, seed: int) -> collections.Counter[str]:
     counts: collections.Counter[str] = collections.Counter()
     with tempfile.TemporaryDirectory(prefix="stallscope-mutate-", dir="/dev/shm") as scratch:
         folder = Path(scratch) / "r.stallscope"
-        stallscope.record(["/bin/true"], output=folder, trace=True, values=True)
+        stallscope.record(["/bin/true"], output=folder, trace=True, values=["all"])
         shutil.rmtree(folder / "children", ignore_errors=True)
         originals = {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
         truths = {name: read(folder, name) for name in originals}

@@ -86,6 +86,7 @@ PROGRAMS: dict[str, Program] = {
     "ten_loops": Program(flags=("-O1", "-fno-tree-vectorize")),
     "followed": Program(flags=("-fno-tree-vectorize",)),
     "overflow": Program(flags=("-O1", "-fno-builtin")),
+    "secrets": Program(flags=("-O1",)),
     "many_blocks": Program(flags=("-O0",)),
     "marks": Program(libraries=("-pthread",)),
     "marks_cxx": Program("marks_cxx.cpp", ("-std=c++11",)),

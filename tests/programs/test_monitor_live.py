@@ -21,7 +21,7 @@ SUMS = [i * (i + 1) // 2 for i in range(1000)]  # what is written to `total`, on
 
 @pytest.fixture(scope="module")
 def made(program: Callable[..., Path], shared_record: Recorder) -> Made:
-    return shared_record(program("overflow"), options=["--trace", "--values"])
+    return shared_record(program("overflow"), options=["--trace", "--values", "all"])
 
 
 def written(tmp_path: Path, text: str) -> str:

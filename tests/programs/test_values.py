@@ -18,7 +18,7 @@ from stallscope.watch_verb import watch_captured
 
 @pytest.fixture(scope="module")
 def made(program: Callable[..., Path], shared_record: Recorder) -> Made:
-    return shared_record(program("overflow"), options=["--trace", "--values"])
+    return shared_record(program("overflow"), options=["--trace", "--values", "all"])
 
 
 def test_one_value_for_each_access(made: Made) -> None:
@@ -88,14 +88,14 @@ def test_a_recording_without_values_says_so_in_one_sentence(
     plain = shared_record(program("overflow"), options=["--trace"])
     with pytest.raises(StallscopeError, match="has only addresses"):
         watch("total", plain.path, condition="value == 6")
-    ran = stallscope("record", "--values", "--", program("overflow"))
+    ran = stallscope("record", "--values", "all", "--", program("overflow"))
     assert (ran.status, "--values are kept beside a trace" in ran.stderr) == (2, True)
 
 
 def test_children_and_threads_have_values_of_their_own(
     program: Callable[..., Path], shared_record: Recorder
 ) -> None:
-    tree = shared_record(program("fork_tree"), 1, options=["--trace", "--values"])
+    tree = shared_record(program("fork_tree"), 1, options=["--trace", "--values", "all"])
     images = list(open_recording(tree.path).processes())
     assert len(images) == 3
     for image in images:

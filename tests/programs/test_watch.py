@@ -119,7 +119,7 @@ def test_the_verb(made: Made, stallscope: Callable[..., Ran]) -> None:
     ran = stallscope("watch", "total", made.path, "--if", "value == 5")
     assert ran.status == 2
     assert "look at values" in ran.stderr
-    assert "stallscope record --trace --values -- PROGRAM" in ran.stderr
+    assert "stallscope record --trace --values TARGET -- PROGRAM" in ran.stderr
     assert "there is no recording" in stallscope("watch", "total", "no.stallscope").stderr
 
 

@@ -91,7 +91,7 @@ APART = {
     # It takes its time, which test_prefetch_faults.py gives it.
     *("ahead", "avx512", "environment", "exit_code", "heapmap", "heapmap_cxx", "io"),
     "growing",
-    *("many_blocks", "marks", "no_perf", "reuses", "sharers", "spin", "stall_causes"),
+    *("many_blocks", "marks", "no_perf", "reuses", "secrets", "sharers", "spin", "stall_causes"),
     *("waiting_sum", "waits"),
     # They say where their blocks are, which differs from run to run; test_heap_log.py looks there.
     *(f"heaplog{kind}{with_}" for kind in ("", "_cxx") for with_ in ("", "_jemalloc", "_tcmalloc")),
@@ -221,3 +221,8 @@ def test_every_kind_of_executable_can_be_built(
     assert ("INTERP" in header) != bool(options.get("static"))
     assert (".symtab" in header) != bool(options.get("strip"))
     assert run(program).stdout == f"{EXPECTED['skip'][1]}\n"
+
+
+@pytest.mark.parametrize(("secret", "status"), [("8 bytes.", 0), ("few", 1)])
+def test_secrets_reads_eight_bytes(secret: str, status: int, folder: Path) -> None:
+    assert run(builder.build("secrets", folder), stdin=secret).returncode == status

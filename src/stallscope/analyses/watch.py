@@ -62,6 +62,7 @@ class Watched:
     log: tuple[Hit, ...]
     unknown: int = 0  # accesses left out, because the value that a condition asks for is not known
     lost: int = 0  # hits that the kernel had no room for
+    values: tuple[str, ...] = ()  # memory whose values a recording kept, where it did not keep all
 
 
 def watched(
@@ -70,6 +71,7 @@ def watched(
     operations: pa.Table,
     tables: Mapping[str, pa.Table],
     found: Mapping[str, Any],
+    values_of: Sequence[str] = (),
 ) -> Watched:
     """From the tables watch_hit, watch_value, watch_count and watch_path."""
     counts, hits = tables["watch_count"].to_pylist(), tables["watch_hit"].to_pylist()
@@ -130,6 +132,7 @@ def watched(
         rows=tuple(rows),
         log=tuple(log),
         unknown=found["unknown"],
+        values=tuple(values_of),
     )
 
 

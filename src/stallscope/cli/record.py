@@ -74,8 +74,10 @@ from stallscope.record import PAGES, PROBES, SOURCES, record
 @click.option("--trace", is_flag=True, help="Keep every block execution and address.")
 @click.option(
     "--values",
-    is_flag=True,
-    help="With --trace: keep what each access read or wrote too, up to 8 bytes of it.",
+    multiple=True,
+    metavar="TARGET|all",
+    help="With --trace: keep what accesses to TARGET read or wrote too, up to 8 bytes of it. "
+    "TARGET as of stallscope watch; may be repeated.",
 )
 @click.option("--no-children", is_flag=True, help="Do not follow processes that it starts.")
 @click.option("--no-heap", is_flag=True, help="Do not tell heap blocks apart; faster where many.")

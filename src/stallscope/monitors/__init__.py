@@ -13,7 +13,6 @@ from stallscope.monitors.compiler import (
     ACCESSES,
     compile_monitor,
     looks_at_data,
-    matches_data,
     parse,
 )
 
@@ -57,16 +56,17 @@ def load(name: str) -> Monitor:
     if path.suffix != ".toml":
         first = text.splitlines()[0].lstrip("; ") if text.startswith(";") else ""
         image = assemble(text)
-        return Monitor(path.stem, first, text, image, {}, looks_at_data=matches_data(image))
+        return Monitor(path.stem, first, text, image, {}, looks_at_data=looks_at_data(image))
     source = parse(text, name)
     assembly = compile_monitor(source)
+    image = assemble(assembly)
     return Monitor(
         source.name or path.stem,
         source.about,
         assembly,
-        assemble(assembly),
+        image,
         dict(source.core),
         tuple(source.watch),
         ACCESSES[source.access],
-        looks_at_data(source),
+        looks_at_data(image),
     )

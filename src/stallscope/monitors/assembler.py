@@ -19,16 +19,18 @@ from __future__ import annotations
 
 import functools
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 
 from stallscope import _engine
 from stallscope.errors import StallscopeError
 from stallscope.machines.fault import nearest
+from stallscope.monitors import data_use
 
 SIGNALS = 64
 WORD, INSTRUCTION = 8, 4
 LITERAL, SHORT = 18, 14  # bits
 ALL_CORES = (1 << 64) - 1
+MADE_BOOT = "stallscope_boot"
 CHUNK = LITERAL - 1  # bits that one instruction of `li` adds
 
 
@@ -45,6 +47,7 @@ class Detector:
     data_match: int = 0
     data_care: int = 0
     cores: int = ALL_CORES
+    needs_data: bool = False  # it compares data, or its handler looks at it
 
 
 @dataclass(frozen=True)
@@ -59,10 +62,8 @@ class Image:
     lines: dict[int, int] = field(default_factory=dict)  # address of an instruction: its line
 
     def to_engine(self) -> dict[str, object]:
-        names = ("event", "high", "stalls", "match", "care", "data_match", "data_care", "cores")
-        detectors = [
-            {name: getattr(one, name) for name in (*names, "every")} for one in self.detectors
-        ]
+        names = [one.name for one in fields(Detector) if one.name not in ("name", "handler")]
+        detectors = [{name: getattr(one, name) for name in names} for one in self.detectors]
         return {"scratch": self.scratch, "boot": self.boot, "detectors": detectors}
 
     def signal(self, name: str) -> int:
@@ -170,7 +171,7 @@ class _Assembly:
 
     def add_boot(self) -> None:
         """Clears the core, then turns on what has a handler."""
-        lines = ["stallscope_boot: cpm"]
+        lines = [f"{MADE_BOOT}: cpm"]
         for signal, detector in enumerate(self.detectors):
             lines += [f"li r6, {detector.every}", f"wcmpm {signal}, r6"]
         for signal, detector in enumerate(self.detectors):
@@ -178,7 +179,7 @@ class _Assembly:
                 lines += [f"li r6, {detector.handler}", f"wepm {signal}, r6"]
         for line in [*lines, "pmhalt"]:
             self._line(0, line)
-        self.boot = "stallscope_boot"
+        self.boot = MADE_BOOT
 
 
 def _error(line: int, what: str) -> StallscopeError:
@@ -263,7 +264,22 @@ def assemble(text: str) -> Image:
             raise _error(line.number, str(fault)) from None
         lines[len(scratch)] = line.number
         scratch += word.to_bytes(INSTRUCTION, "little")
-    return Image(bytes(scratch), labels[source.boot], tuple(source.detectors), labels, words, lines)
+    detectors = _with_data_use(source.detectors, data_use.code_of(scratch, first), labels)
+    return Image(bytes(scratch), labels[source.boot], detectors, labels, words, lines)
+
+
+def _with_data_use(
+    detectors: list[Detector], code: data_use.Code, labels: dict[str, int]
+) -> tuple[Detector, ...]:
+    looking = data_use.looking(code)
+    places = list(labels.values())
+    boot = labels.get(MADE_BOOT, max(code, default=0) + INSTRUCTION)
+    made = []
+    for one in detectors:
+        leads_to = data_use.handlers(code, labels.get(one.handler), places, boot)
+        needs = bool(one.data_care) or any(at in looking for at in leads_to)
+        made.append(replace(one, needs_data=needs))
+    return tuple(made)
 
 
 def _register(text: str) -> int:

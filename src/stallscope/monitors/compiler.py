@@ -96,19 +96,9 @@ def parse(text: str, where: str) -> Source:
     return source
 
 
-def looks_at_data(source: Source) -> bool:
-    """Whether a rule needs to know what was read or written."""
-    return any(
-        rule.data
-        or "data" in " ".join([*rule.conditions, *rule.do, *rule.average.values()]).split()
-        for rule in source.when
-        if rule.event in ACCESSED
-    )
-
-
-def matches_data(image: Image) -> bool:
-    """The same of assembly: whether a detector compares it."""
-    return any(one.data_care and events()[one.event] in ACCESSED for one in image.detectors)
+def looks_at_data(image: Image) -> bool:
+    """Whether a detector or its handler needs to know what was read or written."""
+    return any(one.needs_data and events()[one.event] in ACCESSED for one in image.detectors)
 
 
 def compile_monitor(source: Source) -> str:

@@ -39,7 +39,6 @@ class CaptureOptions:
             "skip": self.skip,
             "max_instructions": self.max_instructions,
             "turn": self.turn,
-            **({"values": True} if self.values else {}),
         }
 
 

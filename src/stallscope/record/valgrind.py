@@ -35,6 +35,7 @@ from stallscope.record.output import new_folder
 from stallscope.record.preflight import Target, preflight
 from stallscope.record.session import Session
 from stallscope.record.tool import OWN_FAILURE, CaptureOptions, capture_command
+from stallscope.record.value_targets import ValueTargets, said_of, value_targets
 from stallscope.record.writer import Quality, RecordingWriter
 from stallscope.recording import Recording
 from stallscope.results import Probe
@@ -61,6 +62,9 @@ class Run:
     max_bytes: int
     on_progress: Callable[[Progress], None]
     described: dict[str, Any]
+    values: tuple[str, ...] = ()  # targets whose values are kept
+    value_targets: ValueTargets | None = None  # None: all of memory
+    values_found: set[int] = field(default_factory=set)  # of these, by number
     writer: RecordingWriter = field(default_factory=RecordingWriter)
     metas: dict[str, Meta] = field(default_factory=dict)
     waited: dict[int, int] = field(default_factory=dict)
@@ -109,6 +113,7 @@ def _recorder(run: Run, session: Session) -> _engine.Recorder:
         results.engine_options(run.machine, run.probe) if simulates else {},
         None if run.pages is None else tracking.engine_options(run.pages),
         run.options.values,
+        None if run.value_targets is None else run.value_targets.to_engine(),
     )
 
 
@@ -190,18 +195,12 @@ def _drain(run: Run, recorder: _engine.Recorder, opening: Meta) -> None:
             Quality("stream", "error", ": ".join(filter(None, error[:2])))
             for error in process.errors
         ]
-        quality += [_VALUES] if run.options.values else []
+        quality += [Quality("values", "info", said_of(run.values))] if run.values else []
+        run.values_found |= {i for i, found in enumerate(process.values_found) if found}
         run.messages += [StallscopeError(*error, status=OWN_FAILURE) for error in process.errors]
         run.metas[facts.name] = run.writer.finish(process, facts, quality)
         _keep_simulation(run, process, run.metas[facts.name])
         _keep_pages(run, process, run.metas[facts.name])
-
-
-_VALUES = Quality(
-    "values",
-    "info",
-    "values.ss holds what the program read and wrote, secrets included: --values asked for it",
-)
 
 
 def _keep_simulation(run: Run, process: _engine.Process, facts: Meta) -> None:
@@ -318,7 +317,7 @@ def record(
     machine: str = "default",
     probes: Sequence[str] = (),
     trace: bool = False,
-    values: bool = False,
+    values: str | Sequence[str] = (),
     children: bool = True,
     heap: bool = True,
     from_function: str | None = None,
@@ -333,21 +332,24 @@ def record(
 ) -> Recorded:
     """Run `command` to its end and record every access.
 
-    `values` keeps what each access read or wrote beside the trace, up to eight bytes of it.
+    `values` keeps what accesses read or wrote beside the trace, up to eight bytes of it: to memory
+    in the words of stallscope.watch_targets, or to `all` of it.
     `watched`: lines of stallscope.record.watch_spec; accesses to that memory become events.
     `sampling` says how the machine beside it samples, in the words of stallscope.sampling: event,
     period, seed, sampling, min_latency, handler_cost, perturb, budget."""
     _check(probes, turn, (skip, max_instructions, max_size))
-    if values and not trace:
-        raise StallscopeError("--values are kept beside a trace", now="--trace --values")
+    asked = (values,) if isinstance(values, str) else tuple(values)
+    if asked and not trace:
+        raise StallscopeError("--values are kept beside a trace", now="--trace --values TARGET")
     model = machines.load(machine)
     pages = PageOptions(**msgspec.to_builtins(model.path)) if PAGES in probes else None
     probes = [name for name in probes if name != PAGES]
     probe = _probe(model, probes, sampling)
     target = preflight(command)
+    placed = value_targets(asked, Path(target.executable).resolve()) if asked else None
     options = CaptureOptions(
         stream=trace or model.simulates or pages is not None,
-        values=values,
+        values=bool(asked),
         children=children,
         heap=heap,
         from_function=from_function,
@@ -368,12 +370,15 @@ def record(
         pages=pages,
         max_bytes=max_size,
         on_progress=on_progress or silent,
+        values=asked,
+        value_targets=placed,
         described={
             "trace": trace,
             "probes": [*probes, *([PAGES] if pages else [])],
             "pages": None if pages is None else msgspec.to_builtins(pages),
             "sampling": sampling,
             "max_size": max_size,
+            **({"values": list(asked)} if asked else {}),
             **options.described(),
         },
     )
@@ -408,8 +413,18 @@ def _carry_out(run: Run) -> Recorded:
             shutil.rmtree(run.folder, ignore_errors=True)
         raise
     failures = [*run.messages, *([run.writer.failure] if run.writer.failure else [])]
-    warnings = (*run.target.warnings, *map(_why_unrecorded, run.unrecorded))
+    warnings = (*run.target.warnings, *map(_why_unrecorded, run.unrecorded), *_not_found(run))
     return Recorded(Recording(run.folder), exit_status(status), warnings, _one_a_reason(failures))
+
+
+def _not_found(run: Run) -> list[str]:
+    """Of --values, what cannot be known before: heap blocks that nobody made."""
+    asked = run.value_targets.asked if run.value_targets else ()
+    return [
+        f"--values {text}: there was no such memory, so no value of it was kept"
+        for number, text in enumerate(asked)
+        if number not in run.values_found
+    ]
 
 
 def _why_unrecorded(program: str) -> str:

@@ -10,11 +10,10 @@ from pathlib import Path
 from stallscope import _engine
 from stallscope.errors import StallscopeError
 from stallscope.machines.fault import nearest
-from stallscope.watch_targets import element_ranges
+from stallscope.watch_targets import Range, element_ranges, parse_address
 
 FIXED = 2  # e_type of a program that lies where it says
 BLOCKS = ("heap:", "past:")
-_ADDRESS = re.compile(r"(0x[0-9a-fA-F]+|\d+)(?:\+(\d+))?")
 _NAME = re.compile(r"([A-Za-z_$][\w$:]*)((?:\[(?:\*|\d+)\]|\.[A-Za-z_$][\w$]*)*)")
 _CONDITION = re.compile(r"\s*value\s*(==|!=|<|>)\s*(0x[0-9a-fA-F]+|\d+)\s*")
 
@@ -25,8 +24,15 @@ def range_lines(program: Path, targets: Sequence[str], kind: int) -> list[str]:
 
 
 def _lines(program: Path, text: str, number: int, kind: int) -> list[str]:
-    if match := _ADDRESS.fullmatch(text):
-        return [f"range {int(match[1], 0):x} {match[2] or 8} {number} {kind}"]
+    relative, found = program_ranges(program, text)
+    word = "exe" if relative else "range"
+    return [f"{word} {start:x} {end - start} {number} {kind}" for start, end in found]
+
+
+def program_ranges(program: Path, text: str) -> tuple[bool, list[Range]]:
+    """Whether they are relative to where the program is mapped, and the ranges."""
+    if (given := parse_address(text)) is not None:
+        return False, [given]
     match = None if text.startswith(BLOCKS) else _NAME.fullmatch(text)
     if match is None:
         raise StallscopeError(
@@ -40,13 +46,9 @@ def _lines(program: Path, text: str, number: int, kind: int) -> list[str]:
             f"{program.name} has no variable {match[1]}",
             now=nearest(match[1], [row[0] for row in known]),
         )
-    word = "range" if is_fixed(program) else "exe"
-    lines = []
-    for row in found:
-        types = _engine.Types([(str(program), b"", 0, 0, 1 << 47)]) if match[2] else None
-        for start, end in element_ranges(text, types, row[1], row[2], match[2]):
-            lines.append(f"{word} {start:x} {end - start} {number} {kind}")
-    return lines
+    types = _engine.Types([(str(program), b"", 0, 0, 1 << 47)]) if match[2] else None
+    ranges = [one for row in found for one in element_ranges(text, types, row[1], row[2], match[2])]
+    return not is_fixed(program), ranges
 
 
 def is_fixed(program: Path) -> bool:

@@ -53,11 +53,22 @@ Valued random_program(std::uint64_t seed, int executions) {
   return made;
 }
 
+// Of memory in odd lines nothing is kept, of the rest the first two bytes of every word and all of
+// every eighth.
+std::uint8_t kept_at(std::uint64_t address) {
+  if (address >> 6 & 1) return 0;
+  return address >> 3 & 7 ? 3 : 0xff;
+}
+
 struct Writing {
   ValueWriter& writer;
+  bool some = false;
+  std::vector<std::uint8_t> masks{};
   void on_block(std::uint32_t, const Exit&, const std::uint64_t*) {}
   void on_values(const Exit& info, const std::uint64_t* addresses, const std::uint64_t* values) {
-    writer.on_values(info, addresses, values);
+    masks.clear();
+    for (std::uint32_t i = 0; i < info.operations; ++i) masks.push_back(kept_at(addresses[i]));
+    writer.on_values(info, addresses, values, some ? masks.data() : nullptr);
   }
   Status on_record(unsigned, const std::uint64_t*, std::uint32_t) { return Done{}; }
 };
@@ -65,20 +76,29 @@ struct Writing {
 struct Back {
   ValueReader& reader;
   const CodeTable& code;
-  std::vector<std::uint64_t> values;
+  std::vector<std::uint64_t> values{};
+  std::vector<std::uint8_t> known{}, expected{};  // masks
   void on_block(std::uint32_t, const Exit& info, const std::uint64_t* addresses) {
     const std::uint64_t* found = reader.read(code, info, addresses);
-    for (std::uint32_t i = 0; found != nullptr && i < info.operations; ++i)
-      if (addresses[i] != SS_NO_ADDRESS) values.push_back(found[i]);
+    for (std::uint32_t i = 0; found != nullptr && i < info.operations; ++i) {
+      if (addresses[i] == SS_NO_ADDRESS) continue;
+      const std::uint32_t size = code.operations[info.first_operation + i].size;
+      values.push_back(found[i]);
+      known.push_back(reader.known()[i]);
+      expected.push_back(kept_at(addresses[i]) & ValuePredictor::whole(size));
+    }
   }
   Status on_record(unsigned, const std::uint64_t*, std::uint32_t) { return Done{}; }
 };
 
-Bytes written(const Valued& program, std::uint32_t values_a_chunk = ValueWriter::kLimit) {
+using Extent = ValueWriter::Extent;
+
+Bytes written(const Valued& program, std::uint32_t values_a_chunk = ValueWriter::kLimit,
+              Extent extent = Extent::all) {
   Bytes bytes;
   CodeTable code;
-  ValueWriter writer(std::make_unique<MemoryOutput>(bytes), code, values_a_chunk);
-  Writing sink{writer};
+  ValueWriter writer(std::make_unique<MemoryOutput>(bytes), code, extent, values_a_chunk);
+  Writing sink{writer, extent == Extent::some};
   REQUIRE(parse(program.words, code, sink));
   REQUIRE(writer.close());
   return bytes;
@@ -87,16 +107,18 @@ Bytes written(const Valued& program, std::uint32_t values_a_chunk = ValueWriter:
 struct Got {
   std::vector<std::uint64_t> values;
   std::string error;
+  std::vector<std::uint8_t> known{}, expected{};
 };
 
 Got read_back(const Valued& program, const Bytes& bytes, ReadOptions options = {}) {
   auto reader = ValueReader::open(from_memory(bytes), "values.ss", options);
   if (!reader) return {{}, reader.error().what};
   CodeTable code;
-  Back back{*reader, code, {}};
+  Back back{*reader, code};
   REQUIRE(parse(program.words, code, back));
   const Status ended = reader->end();
-  return {std::move(back.values), ended ? "" : ended.error().what};
+  return {std::move(back.values), ended ? "" : ended.error().what, std::move(back.known),
+          std::move(back.expected)};
 }
 
 }  // namespace
@@ -108,6 +130,41 @@ TEST_CASE("values come back as they were, whatever they are and however long chu
     CHECK(got.error == "");
     CHECK(got.values == program.expected);
   }
+}
+
+TEST_CASE("of values that are kept in part, the other bytes are unknown, and 0 in the file") {
+  for (const std::uint32_t a_chunk : {1U, 7U, 1000U, ValueWriter::kLimit}) {
+    const Valued program = random_program(a_chunk, 500);
+    const Got got = read_back(program, written(program, a_chunk, Extent::some));
+    CHECK(got.error == "");
+    CHECK(got.known == got.expected);
+    REQUIRE(got.values.size() == program.expected.size());
+    for (std::size_t i = 0; i < got.values.size(); ++i) {
+      std::uint64_t bits = 0;
+      for (unsigned k = 0; k < 8; ++k)
+        if (got.known[i] >> k & 1) bits |= std::uint64_t{0xff} << 8 * k;
+      REQUIRE(got.values[i] == (program.expected[i] & bits));
+    }
+  }
+}
+
+TEST_CASE("what is not kept changes no byte of the file") {
+  const Valued program = random_program(9, 300);
+  Valued other = program;
+  std::mt19937_64 random(2);
+  CodeTable code;
+  struct Scramble {
+    std::mt19937_64& random;
+    void on_block(std::uint32_t, const Exit&, const std::uint64_t*) {}
+    void on_values(const Exit& info, const std::uint64_t* addresses, const std::uint64_t* values) {
+      for (std::uint32_t i = 0; i < info.operations; ++i)
+        if (kept_at(addresses[i]) == 0) const_cast<std::uint64_t*>(values)[i] = random();
+    }
+    Status on_record(unsigned, const std::uint64_t*, std::uint32_t) { return Done{}; }
+  } scramble{random};
+  REQUIRE(parse(other.words, code, scramble));
+  CHECK(other.words != program.words);
+  CHECK(written(other, 100, Extent::some) == written(program, 100, Extent::some));
 }
 
 TEST_CASE("a trace is the same with values and without") {
@@ -154,11 +211,13 @@ TEST_CASE("values that are cut off are read up to there; damage and another trac
 
 TEST_CASE("no damage of the columns reads or writes beside them") {
   const Valued program = random_program(6, 100);
-  const Bytes bytes = written(program, 200);
   std::mt19937_64 random(1);
-  for (int i = 0; i < 3000; ++i) {
-    Bytes changed = bytes;
-    changed[random() % changed.size()] ^= static_cast<std::byte>(1 + random() % 255);
-    read_back(program, changed, {.checksums = false});
+  for (const Extent extent : {Extent::all, Extent::some}) {
+    const Bytes bytes = written(program, 200, extent);
+    for (int i = 0; i < 3000; ++i) {
+      Bytes changed = bytes;
+      changed[random() % changed.size()] ^= static_cast<std::byte>(1 + random() % 255);
+      read_back(program, changed, {.checksums = false});
+    }
   }
 }

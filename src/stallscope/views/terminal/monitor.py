@@ -75,6 +75,11 @@ def show_run(result: Any, console: Console, limit: int) -> None:
         )
     )
     _rows(result, console, limit)
+    kept = f" (values were kept of {clean(', '.join(result.values))})" if result.values else ""
+    for row in result.rows:
+        if row.unknown:
+            said = f"{row.unknown:,} accesses not told: what they read or wrote is not known{kept}"
+            console.print(Text(f"{clean(row.monitor)}: {said}"))
 
 
 def show_live(result: Any, console: Console, limit: int) -> None:

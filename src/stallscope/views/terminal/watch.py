@@ -34,6 +34,7 @@ def show_watched(result: Watched, console: Console, limit: int, log: bool) -> No
     said += f", {result.false_hits:,} false hits of the match taken out"
     if result.unknown:
         said += f", {result.unknown:,} left out whose value is not known"
+        said += f" (values were kept of {clean(', '.join(result.values))})" if result.values else ""
     if result.lost:
         said += f", {result.lost:,} lost"
     if result.stopped:
