@@ -16,7 +16,18 @@ from iced_x86 import Code as Op
 from iced_x86 import Instruction, MemoryOperand, Register
 from unicorn import x86_const as x86
 
-from stallscope.actions.trial import Ended, Gain, Watched, measure, processor_time
+from stallscope.actions.trial import (
+    INTERVAL,
+    SETTLE,
+    SHARE,
+    Budget,
+    Ended,
+    Gain,
+    Trial,
+    Watched,
+    measure,
+    processor_time,
+)
 from stallscope.analyses.advice import prefetches
 from stallscope.slicing.assembler import Assembler
 from stallscope.slicing.image import steps_from
@@ -188,14 +199,63 @@ def test_something_that_pays_is_told_from_something_that_does_not() -> None:
         try:
             while not words[0]:
                 time.sleep(0.01)
-            gain = measure(switch, lambda: words[0], watched, 12)
+            trial = Trial(switch, lambda: words[0], Budget(watched.used))
+            gain = measure(trial, watched, 12)
         finally:
             words[1] = 2
     os.close(file)
     assert gain is not None
     assert 1.2 < gain.low < gain.ratio < 2.2
+    assert trial.budget.lost < 0  # it has gained
     with pytest.raises(Ended):
         watched.used()
+
+
+class Pretended:
+    """A program of which trying changes the speed; its processor time is the clock's."""
+
+    def __init__(self, speed: float, age: float) -> None:
+        self.speed, self.on, self.done, self.since = speed, False, 0.0, time.monotonic()
+        self.age, self.waits = age, 0  # seconds that it ran before
+        self.began = self.since
+        self.budget = Budget(self.used)
+        self.trial = Trial(self.switch, self.progress, self.budget, self.wait)
+        self.watched = Watched(self.used, lambda: True)
+
+    def used(self) -> float:
+        return self.age + time.monotonic() - self.began
+
+    def progress(self) -> int:
+        now = time.monotonic()
+        self.done += (now - self.since) * (self.speed if self.on else 1.0)
+        self.since = now
+        return int(self.done * 1e9)
+
+    def switch(self, on: bool) -> None:
+        self.progress()
+        self.on = on
+
+    def wait(self) -> None:
+        self.waits += 1
+        self.age += 1.0
+
+
+def test_what_slows_a_program_down_is_given_up_soon() -> None:
+    slow = Pretended(0.5, 10.0)
+    gain = measure(slow.trial, slow.watched, 24, 1.0)
+    assert gain is not None and gain.high < 1.0 and gain.pairs == 3
+    assert 0 < slow.budget.lost < 0.01 * slow.used() and not slow.waits
+    even = Pretended(1.0, 10.0)
+    gain = measure(even.trial, even.watched, 6, 0.9)
+    assert gain is not None and gain.pairs > 3
+
+
+def test_trying_costs_a_program_a_hundredth_of_its_time_at_most() -> None:
+    young = Pretended(0.3, 0.1)
+    measure(young.trial, young.watched, 12)
+    assert young.waits >= 2
+    pair = (INTERVAL + SETTLE) * 0.7
+    assert young.budget.lost <= SHARE * young.used() + 2 * pair
 
 
 def test_prefetches_are_written_with_a_bound_where_they_read() -> None:

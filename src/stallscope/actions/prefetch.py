@@ -9,6 +9,7 @@ takes back what does not pay. The program's file is not touched.
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import signal
 import time
@@ -22,10 +23,19 @@ from stallscope import _engine, tables
 from stallscope.actions.launch import Started, launched
 from stallscope.actions.region import Region
 from stallscope.actions.sites import Candidate, candidates
-from stallscope.actions.trial import Ended, Gain, Watched, measure, processor_time
+from stallscope.actions.trial import (
+    Budget,
+    Ended,
+    Gain,
+    Trial,
+    Watched,
+    measure,
+    processor_time,
+)
 from stallscope.record.life import FORWARDED, FROM_THE_KERNEL, exit_status, wait_for_signal
 
 RATE = 499  # samples a second while it looks for loads
+SAMPLE = 20e-6  # seconds that one costs
 WINDOW = 0.3  # seconds of looking
 LONGEST_WINDOW = 3.0  # between looks, at most
 LEAST_SAMPLES = 12  # of a window, that make a load delinquent
@@ -64,6 +74,7 @@ class PrefetchReport:
     caught: int  # faults of inline code
     assist_faults: int
     patched_seconds: float  # in which at least one site was kept
+    lost_seconds: float  # of the processor, by looking and trying; below 0 if that gained some
     rows: list[SiteReport]
 
 
@@ -85,9 +96,13 @@ class _Run:
     patched: float = 0.0
     symbols: _engine.SymbolCache = field(default_factory=_engine.SymbolCache)
 
-    @property
+    @functools.cached_property
     def watched(self) -> Watched:
         return Watched(processor_time(self.pid), self.alive)
+
+    @functools.cached_property
+    def budget(self) -> Budget:
+        return Budget(self.watched.used)
 
     def alive(self) -> bool:
         if self.status is None:
@@ -217,6 +232,7 @@ def _look(run: _Run) -> list[tuple[int, dict[str, Any]]]:
     rows = tables.to_arrow("operation", columns["operation"]).to_pylist()
     operations = {row["operation"]: row for row in rows}
     run.samples += len(samples)
+    run.budget.lost += SAMPLE * len(samples)
     counts: dict[int, int] = {}
     for sample in samples:
         row = operations.get(sample["operation"])
@@ -275,7 +291,7 @@ def _try(run: _Run, way: Candidate, where: tuple[int, str, int | None], kind: st
     if gain is None:
         _undo(run, way)
         return row("rolled back", "the program does something else now", None)
-    if gain.low < (MARGIN if way.meter is not None else UNMETERED):
+    if gain.low < _margin(way):
         _undo(run, way)
         return row("rolled back", "it does not pay", gain)
     return _keep(run, way, row("kept", "", gain))
@@ -290,19 +306,38 @@ def _keep(run: _Run, way: Candidate, report: SiteReport) -> SiteReport:
 
 def _tuned(run: _Run, way: Candidate) -> Gain | None:
     """The gain of the best setting."""
-    best: tuple[float, Any] | None = None
+    trial = _trial(run, way)
+    best: tuple[Gain, Any] | None = None
     for setting in way.settings:
         way.set(setting)
-        gain = measure(way.switch, way.progress, run.watched, QUICK)
+        gain = measure(trial, run.watched, QUICK, 1.0)
         if gain is None:
             return None
-        if best is None or gain.ratio > best[0]:
-            best = (gain.ratio, setting)
+        if best is None or gain.ratio > best[0].ratio:
+            best = (gain, setting)
     assert best is not None
+    if best[0].ratio < 1.0:
+        return best[0]
     way.set(best[1])
-    if best[0] < 1.0:
-        return measure(way.switch, way.progress, run.watched, QUICK)
-    return measure(way.switch, way.progress, run.watched, SURE)
+    return measure(trial, run.watched, SURE, _margin(way))
+
+
+def _margin(way: Candidate) -> float:
+    return MARGIN if way.meter is not None else UNMETERED
+
+
+def _trial(run: _Run, way: Candidate) -> Trial:
+    def wait() -> None:
+        way.switch(False)
+        site = way.site
+        if way.meter is None:
+            run.patch([(site.address, site.patch, site.original)])
+        while not run.budget.allows:
+            run.sleep(0.02)
+        if way.meter is None:
+            run.patch([(site.address, site.original, site.patch)])
+
+    return Trial(way.switch, way.progress, run.budget, wait)
 
 
 def _installed(run: _Run, way: Candidate) -> bool:
@@ -363,7 +398,7 @@ def _check_kept(run: _Run) -> None:
         if time.monotonic() - way.looked_at < WATCHED:
             continue
         way.looked_at = time.monotonic()
-        gain = measure(way.switch, way.progress, run.watched, QUICK)
+        gain = measure(Trial(way.switch, way.progress, run.budget), run.watched, QUICK)
         way.switch(True)
         if gain is None or gain.high >= 1.0:
             continue
@@ -399,5 +434,6 @@ def _report(run: _Run, command: list[str]) -> PrefetchReport:
         header.caught,
         sum(slot.faults for slot in header.slots),
         patched,
+        run.budget.lost,
         list(run.rows.values()),
     )

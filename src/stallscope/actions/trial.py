@@ -14,6 +14,8 @@ INTERVAL = 0.004  # seconds of the program's processor time
 SETTLE = 0.0005  # before each
 PATIENCE = 0.1  # seconds by the clock in which it must have had them
 IDLE = 25  # intervals without progress after which nothing is learnt any more
+FEWEST = 3  # pairs after which something can be given up
+SHARE = 0.01  # of its processor time that trying may cost a program
 # Of Student's distribution, for 95%, by degrees of freedom; beyond the last it hardly changes.
 _STUDENT = (
     12.7,
@@ -82,45 +84,75 @@ def processor_time(pid: int) -> Callable[[], float]:
     return used
 
 
+@dataclass
+class Budget:
+    """The processor time that trying may cost a program: a small part of what it has used so far,
+    as nobody knows how long it will go on. What trying gains may be spent again."""
+
+    used: Callable[[], float]  # by the program, in seconds
+    lost: float = 0.0  # by what was tried, so far
+
+    @property
+    def allows(self) -> bool:
+        return self.lost <= SHARE * self.used()
+
+    def charge(self, took: float, ratio: float) -> None:
+        """The program ran for `took` seconds `ratio` times as fast as it would have."""
+        self.lost += took * (1 - ratio)
+
+
+@dataclass(frozen=True)
+class Trial:
+    """Something to be tried: how it is switched on and off, what counts the program's progress, and
+    how to wait, with nothing of it left in the program, until the budget allows more."""
+
+    switch: Callable[[bool], None]
+    progress: Callable[[], int]
+    budget: Budget
+    wait: Callable[[], None] = lambda: None
+
+
 def measure(
-    switch: Callable[[bool], None],
-    progress: Callable[[], int],
-    watched: Watched,
-    pairs: int,
-    seed: int = 1,
+    trial: Trial, watched: Watched, pairs: int, hopeless: float = 0.0, seed: int = 1
 ) -> Gain | None:
     """`pairs` intervals with and without, in random order; None when the program does something
-    else meanwhile. The middle half of the ratios counts: other programs disturb single ones."""
+    else meanwhile. Ends early when the gain is surely below `hopeless`. The middle of the ratios
+    counts: other programs disturb single ones."""
     choice = random.Random(seed)
     ratios: list[float] = []
     idle = 0
     while len(ratios) < pairs:
+        if not trial.budget.allows:
+            trial.wait()
         order = [True, False]
         choice.shuffle(order)
-        rates = {on: _rate(switch, progress, watched, on) for on in order}
-        if rates[True] and rates[False]:
-            ratios.append(rates[True] / rates[False])
+        rates = {on: _rate(trial, watched, on) for on in order}
+        if not (rates[True] and rates[False]):
+            idle += 1
+            if idle > IDLE:
+                return None
             continue
-        idle += 1
-        if idle > IDLE:
-            return None
+        ratios.append(rates[True] / rates[False])
+        trial.budget.charge(INTERVAL + SETTLE, ratios[-1])
+        if len(ratios) >= FEWEST and Gain.of(ratios).high < hopeless:
+            break
     return Gain.of(_middle(ratios))
 
 
-def _rate(
-    switch: Callable[[bool], None], progress: Callable[[], int], watched: Watched, on: bool
-) -> float:
+def _rate(trial: Trial, watched: Watched, on: bool) -> float:
     """Runs a second of processor time; 0 when the program does not run."""
-    switch(on)
+    trial.switch(on)
     time.sleep(SETTLE)
-    start, runs = watched.used(), progress()
+    start, runs = watched.used(), trial.progress()
     until = time.monotonic() + PATIENCE
+    left = INTERVAL
     while True:
-        time.sleep(INTERVAL)
+        time.sleep(max(left, SETTLE))
         if not watched.alive():
             raise Ended
-        took, made = watched.used() - start, progress() - runs
-        if took >= INTERVAL:
+        took, made = watched.used() - start, trial.progress() - runs
+        left = INTERVAL - took
+        if left <= 0:
             return made / took
         if time.monotonic() > until:
             return 0.0

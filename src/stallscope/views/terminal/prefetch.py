@@ -75,6 +75,9 @@ def show_report(report: PrefetchReport, console: Console) -> None:
     )
     for row in report.rows:
         console.print(Text(clean(f"  {_told(row)}")))
+    if report.rows and report.cpu_seconds and report.lost_seconds > 0:
+        cost = report.lost_seconds / report.cpu_seconds
+        console.print(Text(f"  looking and trying cost about {cost:.1%} of its processor time"))
     faults = report.caught + report.assist_faults
     if faults:
         console.print(Text(f"  {faults} faults of prefetch code were caught"))
