@@ -87,6 +87,9 @@ nb::list rows_left(target::Target& target) {
                                            std::exchange(target.objects, ObjectTable{})))));
   list.append(nb::make_tuple("event", columns_of(std::make_unique<EventTable>(
                                           std::exchange(target.events, EventTable{})))));
+  if (target.watched.rows() > 0)
+    list.append(nb::make_tuple("watched", columns_of(std::make_unique<WatchedTable>(
+                                              std::exchange(target.watched, WatchedTable{})))));
   return list;
 }
 
@@ -97,6 +100,8 @@ nb::list batches_of(std::vector<session::Batch> batches) {
       list.append(nb::make_tuple(batch.folder, "object", columns_of(std::move(batch.objects))));
     if (batch.events)
       list.append(nb::make_tuple(batch.folder, "event", columns_of(std::move(batch.events))));
+    if (batch.watched)
+      list.append(nb::make_tuple(batch.folder, "watched", columns_of(std::move(batch.watched))));
     if (batch.page_log)
       list.append(nb::make_tuple(batch.folder, "page_log", columns_of(std::move(batch.page_log))));
   }

@@ -169,6 +169,7 @@ def schemas_json() -> str:
             c.name: {name: number for name, number, _ in c.members} for c in records.CHOICES
         },
         "tables": _described(tables.TABLES),
+        "captured": _described(tables.CAPTURED),
         "sampled": _described(tables.SAMPLED),
         "results": _described(tables.RESULTS),
         "on_request": _described(

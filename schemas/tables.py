@@ -605,6 +605,24 @@ WATCH_PATH = Table(
         Column("operation", "u32", "memory operation of the call: its return address"),
     ),
 )
+WATCHED = Table(
+    "watched",
+    "accesses to memory that the capture tool watched; only in recordings that `watch` made",
+    (
+        Column("instruction", "u64", "when", "instructions"),
+        Column("thread", "u32", "thread"),
+        Column("watch", "u32", "number of the target, from 0"),
+        Column("kind", "u8", "1 read, 2 written, 3 both"),
+        Column("address", "u64", "first byte accessed; null: several accesses", "bytes", none=0),
+        Column("size", "u32", "of the access", "bytes"),
+        Column("start", "u64", "first byte of the range that it touched", "bytes"),
+        Column("value", "u64", "first bytes of the range afterwards, up to eight"),
+        Column("code", "u64", "address of the instruction", "bytes"),
+        Column("site", "u32", "calls that led there"),
+        Column("count", "u64", "accesses that the row stands for"),
+        Column("snapshot", "string", "bytes of the range afterwards in hexadecimal, when kept"),
+    ),
+)
 LOOP = Table(
     "loop",
     "loops that ran: code that a backward jump leads to, up to that jump",
@@ -665,6 +683,8 @@ TOUCH_OFFSET = Table(
     ),
 )
 TABLES = (THREAD, MODULE, BLOCK, OPERATION, SITE, OBJECT, EVENT, QUALITY)
+# Of recordings by the capture tool, besides, where there is something to say.
+CAPTURED = (WATCHED,)
 # Of recordings at native speed, besides; BUCKET is there too.
 SAMPLED = (LIVE_SAMPLE, WATCH, REUSE)
 # Made by a replay through a machine, kept below results/.
@@ -698,4 +718,4 @@ WATCHING = (
     TOUCH,
     TOUCH_OFFSET,
 )
-EVERY = (*TABLES, *SAMPLED, *RESULTS, *ON_REQUEST, *PIPELINE, *SHARING, *WATCHING)
+EVERY = (*TABLES, *CAPTURED, *SAMPLED, *RESULTS, *ON_REQUEST, *PIPELINE, *SHARING, *WATCHING)

@@ -24,9 +24,10 @@ namespace stallscope::session {
 // Rows of a growing table, on their way to disk.
 struct Batch {
   std::string folder;
-  std::unique_ptr<ObjectTable> objects;  // one of the three
+  std::unique_ptr<ObjectTable> objects;  // one of the four
   std::unique_ptr<EventTable> events;
   std::unique_ptr<PageLogTable> page_log;
+  std::unique_ptr<WatchedTable> watched;
 };
 
 class Process {

@@ -161,22 +161,28 @@ void Recorder::queue_batches(Process& process, bool all) {
   std::unique_lock lock(mutex_, std::defer_lock);
   PageTracker* const tracker = process.tracker();
   const bool pages = tracker && ready(tracker->log_rows());
-  if (!ready(target.objects.rows()) && !ready(target.events.rows()) && !pages) return;
+  if (!ready(target.objects.rows()) && !ready(target.events.rows()) &&
+      !ready(target.watched.rows()) && !pages)
+    return;
   lock.lock();
   room_.wait(lock, [&] { return batches_.size() < kBatchesWaiting || stopping_; });
   if (ready(target.objects.rows())) {
     batches_.push_back({process.folder(),
                         std::make_unique<ObjectTable>(std::exchange(target.objects, ObjectTable{})),
-                        nullptr, nullptr});
+                        nullptr, nullptr, nullptr});
     if (!all) target.objects.reserve(kRowsABatch + kRowsABatch / 16);  // many are followed by more
   }
   if (ready(target.events.rows()))
     batches_.push_back({process.folder(), nullptr,
                         std::make_unique<EventTable>(std::exchange(target.events, EventTable{})),
-                        nullptr});
-  if (pages)
+                        nullptr, nullptr});
+  if (ready(target.watched.rows()))
     batches_.push_back(
-        {process.folder(), nullptr, nullptr, std::make_unique<PageLogTable>(tracker->take_log())});
+        {process.folder(), nullptr, nullptr, nullptr,
+         std::make_unique<WatchedTable>(std::exchange(target.watched, WatchedTable{}))});
+  if (pages)
+    batches_.push_back({process.folder(), nullptr, nullptr,
+                        std::make_unique<PageLogTable>(tracker->take_log()), nullptr});
 }
 
 void Recorder::finish(std::unique_ptr<Process> process) {

@@ -19,15 +19,10 @@ std::vector<std::string> split_strings(std::string_view text) {
   return strings;
 }
 
-// What an event has no columns for: watch, kind, size, start, code, site, count, and the bytes of a
-// snapshot in hexadecimal. stallscope.analyses.watch reads it.
-std::string watched_text(const ss_watched& record, std::string_view snapshot) {
+std::string in_hexadecimal(std::string_view bytes) {
   std::string text;
-  for (const std::uint64_t number : {record.watch, record.kind, record.size, record.start,
-                                     record.code, record.site, record.count})
-    text += std::to_string(number) + " ";
   static const char* const digits = "0123456789abcdef";
-  for (const char one : snapshot) {
+  for (const char one : bytes) {
     const auto byte = static_cast<unsigned char>(one);
     text += digits[byte >> 4];
     text += digits[byte & 15];
@@ -234,8 +229,11 @@ Status Target::mark(unsigned tag, const std::uint64_t* words, std::uint32_t coun
     event(words, "when", 0, static_cast<std::int64_t>(record.value), tail);
   } else if (tag == SS_WATCHED) {
     STALLSCOPE_WITH(ss_watched, record)
-    event(words, "watched", record.address, static_cast<std::int64_t>(record.value),
-          watched_text(record, tail));
+    const auto narrow = [](std::uint64_t number) { return static_cast<std::uint32_t>(number); };
+    watched.append({words[1], SS_HEAD_THREAD(words[0]), narrow(record.watch),
+                    static_cast<std::uint8_t>(record.kind), record.address, narrow(record.size),
+                    record.start, record.value, record.code, narrow(record.site), record.count,
+                    in_hexadecimal(tail)});
   } else if (tag == SS_NOTE) {
     STALLSCOPE_WITH(ss_note, record)
     const std::size_t colon = tail.find(": ");

@@ -88,8 +88,9 @@ class Target {
   Life life;
   std::map<std::uint32_t, std::vector<std::uint64_t>> sites;
   std::vector<ChildStatus> waited;
-  ObjectTable objects;  // those that died, until they are taken
-  EventTable events;    // until they are taken
+  ObjectTable objects;   // those that died, until they are taken
+  EventTable events;     // until they are taken
+  WatchedTable watched;  // likewise
   QualityTable quality;
   bool measured_all = true;  // false once measuring was off for a while
 

@@ -71,9 +71,12 @@ class Recording:
     def table_names(self) -> list[str]:
         """Of the tables that recordings of its source have."""
         if not is_sampled(self.meta):
-            return list(tables.schemas().tables)
+            return [*tables.schemas().tables, *filter(self._has, tables.schemas().captured)]
         sampled = [t for t in tables.schemas().sampled if f"{t}.parquet" in self.meta.files]
         return [*tables.schemas().tables, "bucket", *sampled]
+
+    def _has(self, name: str) -> bool:
+        return self.recovered.has(name) if self.recovered else f"{name}.parquet" in self.meta.files
 
     def table(self, name: str) -> pa.Table:
         """One table of this process image, as Arrow."""
@@ -141,6 +144,9 @@ class _Recovered:
             stream_bytes=stream.stat().st_size,
             **self._totals,
         )
+
+    def has(self, name: str) -> bool:
+        return name in self._left or name in self._tables
 
     def table(self, name: str) -> pa.Table:
         import pyarrow as pa

@@ -39,12 +39,14 @@ class Schemas(msgspec.Struct, frozen=True):
     stream_version: int
     choices: dict[str, dict[str, int]]
     tables: dict[str, Table]  # of every recording
+    captured: dict[str, Table]  # besides, of some by the capture tool
     sampled: dict[str, Table]  # besides, of a recording at native speed
     results: dict[str, Table]  # of a replay through a machine
     on_request: dict[str, Table]  # made and kept when somebody asks
 
     def table(self, name: str) -> Table:
-        return (self.tables | self.sampled | self.results | self.on_request)[name]
+        every = (self.tables, self.captured, self.sampled, self.results, self.on_request)
+        return next(group[name] for group in every if name in group)
 
 
 @functools.cache

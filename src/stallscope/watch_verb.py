@@ -149,8 +149,8 @@ def watch_captured(
     sites: dict[int, list[dict[str, Any]]] = {}
     for row in made.table("site").to_pylist():
         sites.setdefault(row["site"], []).append(row)
-    events = [row for row in made.table("event").to_pylist() if row["kind"] == "watched"]
-    return noticed(str(made.path), list(targets), events, sites, ranges=len(ranges), stop=stop)
+    hits = made.table("watched").to_pylist() if "watched" in made.table_names() else []
+    return noticed(str(made.path), list(targets), hits, sites, ranges=len(ranges), stop=stop)
 
 
 def watch_process(

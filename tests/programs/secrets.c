@@ -17,6 +17,11 @@ struct {
 unsigned long secret;
 long counter;
 long cells[5];
+struct {
+  int key;
+  short marks[3];
+} rows[4];
+int grid[2][3];
 
 NOINLINE static unsigned long* make_secret(unsigned long value) {
   volatile unsigned long* made = malloc(64);
@@ -34,6 +39,8 @@ NOINLINE static void work(void) {
   for (int i = 0; i < 10; i++) {
     *(volatile long*)&counter += i;
     *(volatile long*)&cells[i % 5] = i;
+    *(volatile short*)&rows[i % 4].marks[i % 3] = (short)i;
+    *(volatile int*)&grid[i % 2][i % 3] = i;
     *(volatile unsigned long*)&pair = (secret << 32) + 7 + i;
   }
   long from[2] = {11, (long)secret};

@@ -109,6 +109,25 @@ def test_the_recording_says_what_it_holds(open_only: Made) -> None:
 
 
 @pytest.mark.parametrize(
+    ("target", "hits", "ranges"),
+    [
+        ("cells[*]", 10, 5),
+        ("cells[2]", 2, 1),
+        ("rows[*].marks[*]", 10, 12),
+        ("rows[2].marks[*]", 2, 3),
+        ("rows[*].marks[2]", 3, 4),
+        ("rows[*].marks", 10, 4),
+        ("grid[*][*]", 10, 6),
+        ("grid[1][*]", 5, 3),
+        ("grid[*][1]", 3, 2),
+    ],
+)
+def test_each_element_of_arrays(open_only: Made, target: str, hits: int, ranges: int) -> None:
+    found = watch(target, open_only.path)
+    assert (found.hits, found.ranges) == (hits, ranges)
+
+
+@pytest.mark.parametrize(
     ("target", "said"),
     [
         ("nothing", "secrets has no variable nothing"),

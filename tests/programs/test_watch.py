@@ -277,3 +277,21 @@ def test_the_verb_watches_while_the_program_runs(
     ):
         ran = stallscope("watch", *targets, "--if", "value == 6", "--", overflow)
         assert (ran.status, sentence in ran.stderr) == (2, True), ran.stderr
+
+
+@pytest.mark.usefixtures("here")
+def test_hits_of_the_capture_tool_are_a_table_that_can_be_asked(
+    program: Callable[..., Path], stallscope: Callable[..., Ran]
+) -> None:
+    overflow = program("overflow")
+    found = captured(overflow, "table[3].count", "total", keep=5, reads=False, snapshot=True)
+    place = Path(found.recording)
+    rows = "SELECT watch, sum(count) FROM watched GROUP BY watch ORDER BY watch"
+    ran = stallscope("query", place, rows, "--csv")
+    assert ran.stdout.split()[1:] == ["0,10", "1,1000"]
+    one = "SELECT kind, size, value, snapshot FROM watched WHERE address IS NOT NULL AND watch = 1"
+    told = json.loads(stallscope("query", place, f"{one} LIMIT 2", "--json").stdout)["rows"]
+    assert told[1] == {"kind": 2, "size": 8, "value": 1, "snapshot": "0100000000000000"}
+    assert "watched" not in stallscope("query", place, "SELECT kind FROM event", "--csv").stdout
+    nothing = captured(overflow, "total", condition="value == 123456789")
+    assert (nothing.hits, nothing.rows) == (0, ())

@@ -145,30 +145,29 @@ def _value(row: Mapping[str, Any] | None) -> tuple[int | None, str | None]:
 def noticed(
     recording: str,
     watches: Sequence[str],
-    events: Sequence[Mapping[str, Any]],
+    rows: Sequence[Mapping[str, Any]],
     sites: Mapping[int, Sequence[Mapping[str, Any]]],
     *,
     ranges: int,
     stop: int,
 ) -> Watched:
-    """From events of the kind `watched`, which the capture tool made while the program ran; their
-    text has what engine/target/target.cpp says. Frames of sites are innermost first."""
+    """From rows of the table `watched`, which the capture tool made while the program ran. Frames
+    of sites are innermost first."""
     per_watch = dict.fromkeys(watches, 0)
     places: dict[tuple[int, int, int], Place] = {}  # by watch, kind and instruction
     log = []
-    for row in events:
-        *numbers, snapshot = row["text"].split(" ")
-        watch, kind, size, _, code, site, count = map(int, numbers)
-        frames = sites.get(site, ())
+    for row in rows:
+        watch, kind, code = row["watch"], row["kind"], row["code"]
+        frames = sites.get(row["site"], ())
         at: Mapping[str, Any] = frames[0] if frames else _nowhere(code)
         place = (at["function"], at["file"], at["line"])
         when, name = row["instruction"], watches[watch]
-        per_watch[name] += count
+        per_watch[name] += row["count"]
         known = places.get((watch, kind, code)) or Place(
             name, 0, KINDS[kind - 1], *place, f"{code:#x}", when, when
         )
         places[watch, kind, code] = dataclasses.replace(
-            known, hits=known.hits + count, last=max(known.last, when)
+            known, hits=known.hits + row["count"], last=max(known.last, when)
         )
         if row["address"] is not None:
             log.append(
@@ -178,14 +177,14 @@ def noticed(
                     row["thread"],
                     KINDS[kind - 1],
                     f"{row['address']:#x}",
-                    size,
+                    row["size"],
                     *place,
                     tuple(_call(one) for one in _up_to_start(frames[1:])),
-                    row["value"] % (1 << 64),
-                    snapshot or None,
+                    row["value"],
+                    row["snapshot"] or None,
                 )
             )
-    rows = sorted(places.values(), key=lambda one: (-one.hits, one.first, one.address))
+    by_place = sorted(places.values(), key=lambda one: (-one.hits, one.first, one.address))
     hits = sum(per_watch.values())
     return Watched(
         recording=recording,
@@ -196,7 +195,7 @@ def noticed(
         accesses=0,
         ranges=ranges,
         stopped=0 < stop <= hits,
-        rows=tuple(rows),
+        rows=tuple(by_place),
         log=tuple(log),
     )
 

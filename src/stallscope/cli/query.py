@@ -21,9 +21,9 @@ def command(
 ) -> None:
     """Ask a recording's tables in SQL.
 
-    thread, module, block, operation, site, object, event and quality; with --machine also level,
-    bucket, miss, code_miss, eviction, sample, region, region_level, miss_class, resident
-    and type. RECORDING left out means the newest here.
+    thread, module, block, operation, site, object, event and quality; watched where `watch` made
+    the recording; with --machine also level, bucket, miss, code_miss, eviction, sample, region,
+    region_level, miss_class, resident and type. RECORDING left out means the newest here.
     """
     from stallscope.analyses.query import query
     from stallscope.errors import StallscopeError
