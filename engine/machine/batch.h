@@ -3,19 +3,28 @@
 #pragma once
 
 #include <cstdint>
+#include <cstring>
 
-#include "sieve/sieve.h"
+#include "sieve/filter.h"
 
 namespace stallscope::machine {
 
 constexpr std::uint32_t index_of(std::uint32_t entry) { return entry >> 1; }  // see ss_list
 constexpr bool crosses(std::uint32_t entry) { return entry & 1; }
+// By index, for an entry that does not cross: half an index is half a word.
+inline std::uint64_t address_of_single(const std::uint64_t* addresses, std::uint32_t entry) {
+  std::uint64_t address;
+  std::memcpy(&address, reinterpret_cast<const char*>(addresses) + std::uint64_t{entry} * 4,
+              sizeof address);
+  return address;
+}
 
 // What was gathered and is to enter the machine, and what has to be looked up for it.
 struct Batch {
   ss_batch gathered{};
-  ss_lookups lookups;
+  ss_lookups lookups{};
   ss_list lines, pages;  // of the data in there
+  bool crossing;         // some of these go to several
   // Which of these the first levels did not have, as marks; together they are what was missed.
   ss_marks missed_lines, missed_pages;
   // For the passes, by index.

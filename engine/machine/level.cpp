@@ -38,4 +38,10 @@ std::vector<std::uint64_t> Level::resident() const {
   return tags;
 }
 
+std::uint64_t Level::empty_ways() const {
+  const auto empty = std::count(tags_.get(), tags_.get() + words_, kEmpty);
+  const std::uint64_t padding = words_ - geometry_.sets * geometry_.ways;
+  return static_cast<std::uint64_t>(empty) - padding;
+}
+
 }  // namespace stallscope::machine

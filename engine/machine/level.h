@@ -71,6 +71,7 @@ class Level {
   const Geometry& geometry() const { return geometry_; }
   std::uint64_t settled_mask() const { return settled.empty() ? 0 : mask_; }
   std::vector<std::uint64_t> resident() const;  // tags, in no particular order
+  std::uint64_t empty_ways() const;
 
  private:
   // What every lookup reads stands together.

@@ -152,8 +152,13 @@ Gates Passes::gates_of(const Machine& machine) {
 
 Passes::Stage Passes::stage_of(Level& level, Tells tells, bool first) {
   const auto stage = [&]<Tells Told>() {
-    return Stage{&level, pass_for<Told, true>(level), pass_for<Told, false>(level),
-                 level.geometry().sets * level.geometry().ways, first};
+    return Stage{
+        &level,
+        {pass_for<Told, Looks::no_further>(level), pass_for<Told, Looks::for_crossing>(level),
+         pass_for<Told, Looks::for_victims>(level)},
+        first,
+        level.empty_ways(),
+        level.counters.fills};
   };
   if (tells == Tells::nothing) return stage.template operator()<Tells::nothing>();
   if (tells == Tells::marks) return stage.template operator()<Tells::marks>();
@@ -166,6 +171,7 @@ void Passes::list(Batch& batch) {
       split(batch.lookups.data.of, count, batch.lines.entries, batch.pages.entries);
   batch.lines.count = lengths.lines;
   batch.pages.count = lengths.pages;
+  batch.crossing = lengths.crossing;
 }
 
 void Passes::enter(Batch& batch, bool victims) {
@@ -188,32 +194,56 @@ bool Passes::watches(const Stage& stage) const {
   return watched_ < caches.size() && machine_.caches_[watched_].get() == stage.level;
 }
 
+void Passes::count(std::uint64_t fetches, std::uint64_t loads) {
+  machine_.fetch_.accesses[static_cast<unsigned>(AccessKind::fetch)] += fetches;
+  machine_.data_.accesses[static_cast<unsigned>(AccessKind::load)] += loads;
+  for (Stage* stage : {&data_.cache, &data_.tlb})
+    if (stage->level) count_evictions(*stage);
+  for (const auto& [code, data] : {std::pair(&code_.cache, &data_.cache), {&code_.tlb, &data_.tlb}})
+    if (code->level && code->level != data->level) count_evictions(*code);
+  for (auto* stages : {&caches_, &tlbs_})
+    for (Stage& stage : *stages) count_evictions(stage);
+}
+
+// Fills that found no empty way, worked out here so that nobody has to look at each.
+void Passes::count_evictions(Stage& stage) {
+  Counters& counters = stage.level->counters;
+  const std::uint64_t fills = counters.fills - stage.counted_fills;
+  if (fills == 0) return;
+  const std::uint64_t empty = stage.empty ? stage.level->empty_ways() : 0;
+  counters.evictions += fills - (stage.empty - empty);
+  stage.counted_fills = counters.fills;
+  stage.empty = empty;
+}
+
 // The first level of its path. Leaves in the list what it did not have.
 void Passes::enter_first(Batch& batch, Stage& stage, ss_list& list, ss_marks* marks,
                          std::uint8_t mark, bool victims) {
+  const bool crossing = marks && batch.crossing;  // no fetch does
   list.count =
-      look_up(stage, {batch.gathered.addresses, batch.last, list.entries, list.count,
+      look_up(stage, {batch.gathered.addresses, batch.last, list.entries, list.count, crossing,
                       victims ? batch.victims : nullptr, marks ? marks->of : nullptr, mark});
 }
 
 const Outcomes& Passes::go_on(Missed& missed) {
-  const auto [lines, pages] = split(missed.what, missed.count, lines_.data(), pages_.data());
+  const auto [lines, pages, crossing] =
+      split(missed.what, missed.count, lines_.data(), pages_.data());
   const auto unit = static_cast<std::uint8_t>(depths_);
   for (std::uint32_t i = 0; i < missed.count; ++i) {
     outcomes_->caches[i] = missed.what[i] & 1;
     outcomes_->tlbs[i] = static_cast<Outcome>((missed.what[i] >> 1 & 1) * unit);
   }
-  go_on_path(missed, caches_, lines_, lines, outcomes_->caches, 1);
-  go_on_path(missed, tlbs_, pages_, pages, outcomes_->tlbs, depths_);
+  go_on_path(missed, caches_, lines_, lines, crossing, outcomes_->caches, 1);
+  go_on_path(missed, tlbs_, pages_, pages, crossing, outcomes_->tlbs, depths_);
   return *outcomes_;
 }
 
 void Passes::go_on_path(Missed& missed, std::vector<Stage>& stages,
-                        std::vector<std::uint32_t>& list, std::uint32_t count, Outcome* outcomes,
-                        std::uint32_t unit) {
+                        std::vector<std::uint32_t>& list, std::uint32_t count, bool crossing,
+                        Outcome* outcomes, std::uint32_t unit) {
   std::uint32_t outcome = unit;
   for (Stage& stage : stages) {
-    count = look_up(stage, {missed.addresses, missed.last, list.data(), count,
+    count = look_up(stage, {missed.addresses, missed.last, list.data(), count, crossing,
                             watches(stage) ? missed.victims : nullptr, nullptr, 0, outcomes,
                             static_cast<Outcome>(outcome)});
     outcome += unit;
@@ -225,18 +255,19 @@ void Passes::go_on_path(Missed& missed, std::vector<Stage>& stages,
 std::uint32_t Passes::look_up(Stage& stage, Job job) {
   if (job.count == 0) return 0;
   const std::uint32_t asked = job.count;
-  if (stage.repeats) job.count = stage.repeats->drop(job.list, job.count, job.addresses, job.last);
-  const bool full = stage.empty == 0 && job.victims == nullptr;
-  const std::uint32_t missed = (full ? stage.full : stage.filling)(*stage.level, job);
-  stage.empty -= job.filled;
+  if (stage.repeats)
+    job.count = stage.repeats->drop(job.list, job.count, job.addresses, job.last, job.crossing);
+  const Looks looks = job.victims    ? Looks::for_victims
+                      : job.crossing ? Looks::for_crossing
+                                     : Looks::no_further;
+  const std::uint32_t missed = stage.by_looks[static_cast<unsigned>(looks)](*stage.level, job);
   Counters& counters = stage.level->counters;
   if (!stage.first) counters.accesses[static_cast<unsigned>(AccessKind::load)] += asked;
   counters.misses[static_cast<unsigned>(AccessKind::load)] += missed;
   return missed;
 }
 
-// `Full`: see Stage.
-template <typename Set, Passes::Tells Told, bool Full>
+template <typename Set, Passes::Tells Told, Passes::Looks Out>
 inline std::uint32_t Passes::pass(Level& level, Job& job) {
   constexpr std::uint64_t kAhead = 8;
   const Set set(level);
@@ -250,7 +281,7 @@ inline std::uint32_t Passes::pass(Level& level, Job& job) {
   const std::uint8_t mark = job.mark;
   std::uint64_t* const victims = job.victims;
   const bool far = Told == Tells::outcomes && level.tag_bytes() > kNearBytes;
-  std::uint64_t missed = 0, crossing = 0, filled = 0;
+  std::uint64_t missed = 0, crossing = 0;
   for (std::uint64_t i = 0; i < count; ++i) {
     const std::uint32_t entry = list[i];
     if (far && i + kAhead < count)
@@ -258,7 +289,7 @@ inline std::uint32_t Passes::pass(Level& level, Job& job) {
     list[missed] = entry;
     const std::uint32_t index = index_of(entry);
     if constexpr (Told == Tells::outcomes) outcomes[index] = outcome;
-    if (crosses(entry)) [[unlikely]] {
+    if (Out != Looks::no_further && crosses(entry)) [[unlikely]] {
       const bool hit = enter_crossing(level, job, index);
       missed += !hit;
       crossing += !hit;
@@ -266,18 +297,14 @@ inline std::uint32_t Passes::pass(Level& level, Job& job) {
         marks[index] = static_cast<std::uint8_t>(hit ? 0 : mark | mark << 2);
       continue;
     }
-    const Touched touched = set.enter(addresses[index] >> bits);
-    missed += !touched.hit;
-    if constexpr (Told == Tells::marks) marks[index] = touched.hit ? std::uint8_t{0} : mark;
-    if constexpr (!Full) {
-      filled += !touched.hit & (touched.tag == kEmpty);
-      if (victims) victims[index] = touched.tag;
-    }
+    const Touched touched = set.enter(address_of_single(addresses, entry) >> bits);
+    const std::uint64_t miss = touched.hit ? 0 : 1;
+    missed += miss;
+    // No choice between two values here: the compiler would make a branch of it.
+    if constexpr (Told == Tells::marks) marks[index] = static_cast<std::uint8_t>(mark & (0 - miss));
+    if constexpr (Out == Looks::for_victims) victims[index] = touched.tag;
   }
-  const std::uint64_t fills = missed - crossing;  // those count for themselves
-  level.counters.fills += fills;
-  level.counters.evictions += fills - filled;
-  job.filled += filled;
+  level.counters.fills += missed - crossing;  // those count for themselves
   return static_cast<std::uint32_t>(missed);
 }
 
@@ -291,46 +318,44 @@ inline std::uint32_t Passes::pass(Level& level, Job& job) {
     if (touched.hit) continue;
     had_all = false;
     ++level.counters.fills;
-    job.filled += touched.tag == kEmpty;
-    if (touched.tag == kEmpty) continue;
-    victim = touched.tag;
-    ++level.counters.evictions;
+    if (touched.tag != kEmpty) victim = touched.tag;
   }
   if (job.victims) job.victims[index] = victim;
   return had_all;
 }
 
 #if defined(__x86_64__)
-template <typename Lru, Passes::Tells Told, bool Full>
+template <typename Lru, Passes::Tells Told, Passes::Looks Out>
 __attribute__((flatten, target("avx512f,avx512vl,avx512dq,bmi,bmi2"))) std::uint32_t
 Passes::pass_avx512(Level& level, Job& job) {
-  return pass<Simd<Lru>, Told, Full>(level, job);
+  return pass<Simd<Lru>, Told, Out>(level, job);
 }
 
-template <typename Lru, Passes::Tells Told, bool Full>
+template <typename Lru, Passes::Tells Told, Passes::Looks Out>
 __attribute__((flatten, target("avx2,bmi,bmi2"))) std::uint32_t Passes::pass_avx2(Level& level,
                                                                                   Job& job) {
-  return pass<Simd<Lru>, Told, Full>(level, job);
+  return pass<Simd<Lru>, Told, Out>(level, job);
 }
 #endif
 
-template <Passes::Tells Told, bool Full>
+template <Passes::Tells Told, Passes::Looks Out>
 Passes::Pass Passes::pass_for(const Level& level) {
 #if defined(__x86_64__)
   const auto touches = [&](auto lru) { return level.touches_with(decltype(lru)::touch); };
-  if (!std::has_single_bit(level.geometry().sets)) return pass<ByPointer, Told, Full>;
+  if (!std::has_single_bit(level.geometry().sets)) return pass<ByPointer, Told, Out>;
   const bool avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
                       __builtin_cpu_supports("avx512dq");
   const std::uint32_t ways = level.geometry().ways;
   if (avx512 && touches(LruAvx512<1>{}))
-    return ways == 8 ? pass_avx512<LruEight, Told, Full> : pass_avx512<LruAvx512<1>, Told, Full>;
-  if (avx512 && touches(LruAvx512<2>{})) return pass_avx512<LruAvx512<2>, Told, Full>;
+    return ways == 8 ? pass_avx512<LruEight, Told, Out> : pass_avx512<LruAvx512<1>, Told, Out>;
+  if (avx512 && touches(LruAvx512<2>{}))
+    return ways == 16 ? pass_avx512<LruSixteen, Told, Out> : pass_avx512<LruAvx512<2>, Told, Out>;
   if (touches(LruAvx2<1>{}))
-    return avx512 ? pass_avx512<LruFour, Told, Full> : pass_avx2<LruAvx2<1>, Told, Full>;
-  if (touches(LruAvx2<2>{})) return pass_avx2<LruAvx2<2>, Told, Full>;
-  if (touches(LruAvx2<4>{})) return pass_avx2<LruAvx2<4>, Told, Full>;
+    return avx512 && ways == 4 ? pass_avx512<LruFour, Told, Out> : pass_avx2<LruAvx2<1>, Told, Out>;
+  if (touches(LruAvx2<2>{})) return pass_avx2<LruAvx2<2>, Told, Out>;
+  if (touches(LruAvx2<4>{})) return pass_avx2<LruAvx2<4>, Told, Out>;
 #endif
-  return pass<ByPointer, Told, Full>;
+  return pass<ByPointer, Told, Out>;
 }
 
 }  // namespace stallscope::machine

@@ -53,36 +53,38 @@ class Passes {
   std::uint32_t depth_of(Outcome outcome) const { return outcome % depths_; }
   std::uint32_t translation_depth_of(Outcome outcome) const { return outcome / depths_; }
 
-  // Tells the machine's counters of accesses that were counted by whoever drives it.
-  void count(std::uint64_t fetches, std::uint64_t loads = 0) {
-    machine_.fetch_.accesses[static_cast<unsigned>(AccessKind::fetch)] += fetches;
-    machine_.data_.accesses[static_cast<unsigned>(AccessKind::load)] += loads;
-  }
+  // Tells the machine's counters of accesses that were counted by whoever drives it, and brings
+  // them up to date.
+  void count(std::uint64_t fetches, std::uint64_t loads = 0);
   // The machine is driven access by access again: it knows no settled lines.
   void leave();
 
  private:
   // What a pass says of each access, besides the list.
   enum class Tells { nothing, marks, outcomes };
+  // What it has to look out for: nothing, accesses to several lines, these and victims.
+  enum class Looks { no_further, for_crossing, for_victims };
   struct Job {
     const std::uint64_t* addresses;
     const std::uint64_t* last;
     std::uint32_t* list;  // those that miss move to its front
     std::uint32_t count;
+    bool crossing;           // some may go to several lines
     std::uint64_t* victims;  // by index; nullptr unless watched
     // By index, where they are told: `mark` if it is missed, else 0; `outcome` in any case.
     std::uint8_t* marks = nullptr;
     std::uint8_t mark = 0;
     Outcome* outcomes = nullptr;
     Outcome outcome = 0;
-    std::uint64_t filled = 0;  // ways that were empty
   };
   using Pass = std::uint32_t (*)(Level&, Job&);
   struct Stage {
     Level* level = nullptr;
-    Pass full, filling;   // where no way is empty and no victim is wanted, and elsewhere
+    Pass by_looks[3];
+    bool first;  // of its path
+    // As of the last count().
     std::uint64_t empty;  // ways
-    bool first;           // of its path
+    std::uint64_t counted_fills;
     Repeats* repeats = nullptr;
   };
   struct Entry {
@@ -90,20 +92,21 @@ class Passes {
   };
   static bool opens(const Machine::Port& port);
   static Stage stage_of(Level& level, Tells tells, bool first);
-  template <Tells Told, bool Full>
+  template <Tells Told, Looks Out>
   static Pass pass_for(const Level& level);
   void enter_first(Batch& batch, Stage& stage, ss_list& list, ss_marks* marks, std::uint8_t mark,
                    bool victims);
   void go_on_path(Missed& missed, std::vector<Stage>& stages, std::vector<std::uint32_t>& list,
-                  std::uint32_t count, Outcome* outcomes, std::uint32_t unit);
+                  std::uint32_t count, bool crossing, Outcome* outcomes, std::uint32_t unit);
   bool watches(const Stage& stage) const;
+  static void count_evictions(Stage& stage);
   static std::uint32_t look_up(Stage& stage, Job job);
   // One level; how many accesses it did not have.
-  template <typename Set, Tells Told, bool Full>
+  template <typename Set, Tells Told, Looks Out>
   static std::uint32_t pass(Level& level, Job& job);
-  template <typename Lru, Tells Told, bool Full>
+  template <typename Lru, Tells Told, Looks Out>
   static std::uint32_t pass_avx512(Level& level, Job& job);
-  template <typename Lru, Tells Told, bool Full>
+  template <typename Lru, Tells Told, Looks Out>
   static std::uint32_t pass_avx2(Level& level, Job& job);
   static bool enter_crossing(Level& level, Job& job, std::uint32_t index);
 

@@ -24,34 +24,43 @@ class Repeats {
   }
 
   // Takes the repeats out of the list; how many entries are left.
+  // `crossing`: some of them may cross lines.
   std::uint32_t drop(std::uint32_t* list, std::uint32_t count, const std::uint64_t* addresses,
-                     const std::uint64_t* last_bytes) {
+                     const std::uint64_t* last_bytes, bool crossing) {
     if (last_.empty()) return count;
     if (rest_ > 0) {
       if (--rest_ == 0) forget();
       return count;
     }
+    const std::uint32_t kept = crossing ? kept_of<true>(list, count, addresses, last_bytes)
+                                        : kept_of<false>(list, count, addresses, last_bytes);
+    if (kept > count - count / kWorth) rest_ = kRest;
+    return kept;
+  }
+
+ private:
+  template <bool Crossing>
+  std::uint32_t kept_of(std::uint32_t* list, std::uint32_t count, const std::uint64_t* addresses,
+                        const std::uint64_t* last_bytes) {
     const std::uint32_t bits = bits_;
     const std::uint64_t mask = mask_;
     std::uint64_t* const last = last_.data();
     std::uint64_t kept = 0;
     for (std::uint64_t i = 0; i < count; ++i) {
-      const std::uint32_t entry = list[i], index = index_of(entry);
+      const std::uint32_t entry = list[i];
       list[kept] = entry;
-      if (crosses(entry)) [[unlikely]] {
-        forget(addresses[index] >> bits, last_bytes[index] >> bits);
+      if (Crossing && crosses(entry)) [[unlikely]] {
+        forget(addresses[index_of(entry)] >> bits, last_bytes[index_of(entry)] >> bits);
         ++kept;
         continue;
       }
-      const std::uint64_t line = addresses[index] >> bits;
+      const std::uint64_t line = address_of_single(addresses, entry) >> bits;
       kept += last[line & mask] != line;
       last[line & mask] = line;
     }
-    if (kept > count - count / kWorth) rest_ = kRest;
     return static_cast<std::uint32_t>(kept);
   }
 
- private:
   static constexpr std::uint64_t kNone = ~std::uint64_t{0};
   static constexpr std::uint64_t kMostSets = 2048;  // what it keeps stays near the host's core
   static constexpr std::uint32_t kWorth = 4;        // of so many one must be a repeat

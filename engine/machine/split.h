@@ -10,6 +10,7 @@ namespace stallscope::machine {
 
 struct Split {
   std::uint32_t lines, pages;  // entries that were written
+  bool crossing;               // some go to several lines or pages
 };
 
 // `what` as in Missed, and as many entries as there are. Both lists have room for kSplitSlack more.

@@ -313,20 +313,42 @@ void Quick::take(Turn& turn) {
 
 void Quick::visit(Turn& turn, const machine::Outcomes& outcomes, std::uint32_t from,
                   std::uint32_t to) {
-  const machine::Missed& missed = turn.missed;
+  const auto unsampled = [&](std::uint32_t end) {
+    return is_prefetch_.empty() ? visit_unsampled<false>(turn.missed, outcomes, from, end)
+                                : visit_unsampled<true>(turn.missed, outcomes, from, end);
+  };
+  while (from < to) {
+    // Fewer accesses than it takes events.
+    const auto quiet = std::min<std::uint64_t>(to - from, sampler_.left() - 1);
+    if (quiet > 0) {
+      const auto end = from + static_cast<std::uint32_t>(quiet);
+      sampler_.skip(unsampled(end));
+      from = end;
+      continue;
+    }
+    if (unsampled(from + 1) && sampler_.count()) sample(turn, from, outcomes.of(from));
+    ++from;
+  }
+}
+
+template <bool Prefetches>
+std::uint64_t Quick::visit_unsampled(const machine::Missed& missed,
+                                     const machine::Outcomes& outcomes, std::uint32_t from,
+                                     std::uint32_t to) {
+  std::uint64_t events = 0;
   for (std::uint32_t index = from; index < to; ++index) {
     const std::uint32_t operation = missed.operations[index];
     const machine::Outcome outcome = outcomes.of(index);
     if (operation == machine::Missed::kFetch) [[unlikely]]
       continue;
-    if (operation < is_prefetch_.size() && is_prefetch_[operation]) [[unlikely]] {
+    if (Prefetches && operation < is_prefetch_.size() && is_prefetch_[operation]) [[unlikely]] {
       ++prefetched_[outcome];
       continue;
     }
     outcomes_.count(missed.addresses[index], operation, outcome);
-    if (meanings_[outcome].event && sampler_.count()) [[unlikely]]
-      sample(turn, index, outcome);
+    events += meanings_[outcome].event;
   }
+  return events;
 }
 
 void Quick::apply(const Deferred& deferred, probes::Buckets& buckets) {

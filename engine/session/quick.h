@@ -112,6 +112,10 @@ class Quick {
   // The second thread's part: the outer levels, and whose misses they were.
   void take(Turn& turn);
   void visit(Turn& turn, const machine::Outcomes& outcomes, std::uint32_t from, std::uint32_t to);
+  // Where no event raises the interrupt; how many there were.
+  template <bool Prefetches>
+  std::uint64_t visit_unsampled(const machine::Missed& missed, const machine::Outcomes& outcomes,
+                                std::uint32_t from, std::uint32_t to);
   void on_large_block(std::uint32_t exit, const std::uint64_t* addresses);
   void sample(Turn& turn, std::uint32_t index, machine::Outcome outcome);
   Meaning meaning_of(const machine::Machine& machine, machine::Outcome outcome,

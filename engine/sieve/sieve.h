@@ -17,6 +17,7 @@
 #include <emmintrin.h>
 #endif
 
+#include "sieve/host.h"
 #include "stallscope_records.h"
 
 #define SS_SIEVE static inline __attribute__((always_inline, unused))
@@ -175,25 +176,71 @@ SS_SIEVE void ss_gather_one(const struct ss_sieve* sieve, const struct ss_sieve_
                       sieve->spans + one->first_operation);
 }
 
+/* One round of a loop, at `at`; where the next access goes. */
+typedef uint64_t ss_add(struct ss_batch* to, uint64_t at, const uint64_t* accessed, uint64_t count,
+                        uint32_t operation, const uint8_t* spans);
+
+#if defined(__x86_64__)
+/* The same as ss_add_data, eight at a time. */
+SS_AVX512 static inline uint64_t ss_add_data_avx512(struct ss_batch* to, uint64_t at,
+                                                    const uint64_t* accessed, uint64_t count,
+                                                    uint32_t operation, const uint8_t* spans) {
+  __m256i operations =
+      _mm256_add_epi32(_mm256_set1_epi32((int)operation), _mm256_set_epi32(7, 6, 5, 4, 3, 2, 1, 0));
+  for (; count >= 8; at += 8, accessed += 8, operation += 8, spans += 8, count -= 8) {
+    _mm512_storeu_si512(to->addresses + at, _mm512_loadu_si512(accessed));
+    __builtin_memcpy(to->spans + at, spans, 8);
+    _mm256_storeu_si256((__m256i*)(void*)(to->operations + at), operations);
+    operations = _mm256_add_epi32(operations, _mm256_set1_epi32(8));
+  }
+  return ss_add_data(to, at, accessed, count, operation, spans);
+}
+#endif
+
 /* The same way out of a block over and over, whose code need not be fetched again; where it ends.
  */
-static __attribute__((noinline, unused)) const uint64_t* ss_gather_loop(struct ss_sieve* sieve,
-                                                                        const uint64_t* at,
-                                                                        const uint64_t* end,
-                                                                        uint64_t* taken,
-                                                                        struct ss_batch* batch) {
+SS_SIEVE const uint64_t* ss_gather_rounds(struct ss_sieve* sieve, const uint64_t* at,
+                                          const uint64_t* end, uint64_t* taken,
+                                          struct ss_batch* batch, ss_add* add) {
   const uint64_t head = *at;
   const struct ss_sieve_exit* const one = &sieve->exits[SS_HEAD_THREAD(head)];
   const uint64_t length = one->length;
   const uint8_t* const spans = sieve->spans + one->first_operation;
   uint64_t data = batch->data, times = 0;
   for (; at < end && *at == head && ss_has_room(data, 0); at += length, times++)
-    data = ss_add_data(batch, data, at + 1, length - 1, one->first_operation, spans);
+    data = add(batch, data, at + 1, length - 1, one->first_operation, spans);
   batch->data = data;
   batch->refetches += times * (one->lines - (uint64_t)(one->first_line == one->last_line));
   taken[SS_HEAD_THREAD(head)] += times;
   sieve->instructions += times * one->instructions;
   return at;
+}
+
+typedef const uint64_t* ss_gather_loop(struct ss_sieve* sieve, const uint64_t* at,
+                                       const uint64_t* end, uint64_t* taken,
+                                       struct ss_batch* batch);
+
+static __attribute__((noinline, unused)) const uint64_t* ss_gather_plainly(struct ss_sieve* sieve,
+                                                                           const uint64_t* at,
+                                                                           const uint64_t* end,
+                                                                           uint64_t* taken,
+                                                                           struct ss_batch* batch) {
+  return ss_gather_rounds(sieve, at, end, taken, batch, ss_add_data);
+}
+
+#if defined(__x86_64__)
+SS_AVX512 static __attribute__((noinline)) const uint64_t* ss_gather_avx512(
+    struct ss_sieve* sieve, const uint64_t* at, const uint64_t* end, uint64_t* taken,
+    struct ss_batch* batch) {
+  return ss_gather_rounds(sieve, at, end, taken, batch, ss_add_data_avx512);
+}
+#endif
+
+SS_SIEVE ss_gather_loop* ss_gather_loop_here(void) {
+#if defined(__x86_64__)
+  if (ss_has_avx512()) return ss_gather_avx512;
+#endif
+  return ss_gather_plainly;
 }
 
 /* Gathers the blocks that stand in a row at the front of a stretch of the stream, as far as they
@@ -224,144 +271,8 @@ SS_SIEVE const uint64_t* ss_gather(struct ss_sieve* sieve, const uint64_t* at, c
     sieve->last_line = last_line;
     sieve->instructions += instructions;
     if (!looping) return at;
-    at = ss_gather_loop(sieve, at, end, taken, batch);
+    at = ss_gather_loop_here()(sieve, at, end, taken, batch);
   }
-}
-
-/* What lists have of each access of a batch, so that they can be gone through together. */
-#define SS_MARK_LINE 1u
-#define SS_MARK_PAGE 2u
-#define SS_MARK_LINES 4u /* it goes to several lines */
-#define SS_MARK_PAGES 8u
-struct ss_marks {
-  uint8_t of[SS_FIRST_FETCH + 64]; /* by index of data */
-};
-
-/* An access that may go to several lines; its last byte. */
-static __attribute__((noinline, unused)) uint64_t ss_filter_wide(const struct ss_gate* gate,
-                                                                 uint64_t address, uint32_t size,
-                                                                 uint8_t* mark) {
-  const uint64_t end = address + size - 1, last = end < address ? ~0ULL : end;
-  const uint64_t first_line = address >> gate->line_bits, last_line = last >> gate->line_bits;
-  const uint64_t first_page = address >> gate->page_bits, last_page = last >> gate->page_bits;
-  for (uint64_t line = first_line; line <= last_line; line++)
-    gate->lines[line & gate->line_mask] = line;
-  for (uint64_t page = first_page; page <= last_page; page++)
-    gate->pages[page & gate->page_mask] = page;
-  *mark = (uint8_t)(SS_MARK_LINE | SS_MARK_PAGE | (first_line != last_line) * SS_MARK_LINES |
-                    (first_page != last_page) * SS_MARK_PAGES);
-  return last;
-}
-
-/* 1 if the set saw another line (or page) last, else 0. */
-SS_SIEVE uint64_t ss_is_new(uint64_t* seen, uint64_t mask, uint64_t number) {
-  uint64_t* const last = seen + (number & mask);
-  const uint64_t is_new = *last != number;
-  *last = number;
-  return is_new;
-}
-
-/* Lists an access at this place if it is new: 1, else 0. */
-SS_SIEVE uint64_t ss_list_new(uint64_t* seen, uint64_t mask, uint64_t number, uint64_t index,
-                              struct ss_list* list, uint64_t at) {
-  list->entries[at] = ss_entry(index, 0);
-  return ss_is_new(seen, mask, number);
-}
-
-/* Fetches. `line_bits` and `page_bits` are the gate's, and given
-   apart because they are mostly constants. */
-SS_SIEVE void ss_filter_code(const struct ss_gate* gate, uint32_t line_bits, uint32_t page_bits,
-                             const struct ss_batch* batch, struct ss_list* line_list,
-                             struct ss_list* page_list) {
-  uint64_t *const lines = gate->lines, *const pages = gate->pages;
-  const uint64_t line_mask = gate->line_mask, page_mask = gate->page_mask;
-  const uint64_t end = SS_FIRST_FETCH + batch->fetches;
-  uint64_t line_count = 0, page_count = 0;
-  for (uint64_t i = SS_FIRST_FETCH; i < end; i++) {
-    const uint64_t address = batch->addresses[i];
-    line_count += ss_list_new(lines, line_mask, address >> line_bits, i, line_list, line_count);
-    page_count += ss_list_new(pages, page_mask, address >> page_bits, i, page_list, page_count);
-  }
-  line_list->count = (uint32_t)line_count;
-  page_list->count = (uint32_t)page_count;
-}
-
-/* Data. `sizes` by operation, SS_PREFETCH of prefetches; `last` gets the last bytes of accesses to
-   several lines. Returns how many do not count: they did not happen, or are prefetches. */
-SS_SIEVE uint64_t ss_filter_data(const struct ss_gate* gate, uint32_t line_bits, uint32_t page_bits,
-                                 const struct ss_batch* batch, const uint32_t* sizes,
-                                 uint64_t* last, struct ss_marks* marks) {
-  uint64_t *const lines = gate->lines, *const pages = gate->pages;
-  const uint64_t line_mask = gate->line_mask, page_mask = gate->page_mask;
-  const uint64_t offset_mask = (1ULL << line_bits) - 1, count = batch->data;
-  const int long_lines = offset_mask >= 255;
-  uint64_t absent = 0;
-  for (uint64_t i = 0; i < count; i++) {
-    const uint64_t address = batch->addresses[i];
-    const int apart = (address & offset_mask) + batch->spans[i] > offset_mask;
-    if (__builtin_expect(apart || (long_lines && batch->spans[i] == 255), 0)) {
-      const uint32_t size = sizes[batch->operations[i]];
-      absent += address == SS_NO_ADDRESS || size == SS_PREFETCH;
-      marks->of[i] = 0;
-      if (address != SS_NO_ADDRESS)
-        last[i] = ss_filter_wide(gate, address, size == SS_PREFETCH ? 1 : size, &marks->of[i]);
-      continue;
-    }
-    const uint64_t line = ss_is_new(lines, line_mask, address >> line_bits);
-    const uint64_t page = ss_is_new(pages, page_mask, address >> page_bits);
-    marks->of[i] = (uint8_t)(line * SS_MARK_LINE + page * SS_MARK_PAGE);
-  }
-  return absent;
-}
-
-/* The bits of most machines. */
-#define SS_LINE_BITS 6
-#define SS_PAGE_BITS 12
-SS_SIEVE int ss_gate_usual(const struct ss_gate* gate) {
-  return gate->line_bits == SS_LINE_BITS && gate->page_bits == SS_PAGE_BITS;
-}
-
-/* What a batch has to look up, of each kind: data by marks, fetches by lists. */
-struct ss_lookups {
-  struct ss_marks data;
-  struct ss_list code_lines, code_pages;
-};
-
-/* Returns how many accesses do not count, see ss_filter_data(). */
-static inline uint64_t ss_filter(const struct ss_gate* data, const struct ss_gate* code,
-                                 const struct ss_batch* batch, const uint32_t* sizes,
-                                 uint64_t* last, struct ss_lookups* to) {
-  if (ss_gate_usual(code))
-    ss_filter_code(code, SS_LINE_BITS, SS_PAGE_BITS, batch, &to->code_lines, &to->code_pages);
-  else
-    ss_filter_code(code, code->line_bits, code->page_bits, batch, &to->code_lines, &to->code_pages);
-  return ss_gate_usual(data)
-             ? ss_filter_data(data, SS_LINE_BITS, SS_PAGE_BITS, batch, sizes, last, &to->data)
-             : ss_filter_data(data, data->line_bits, data->page_bits, batch, sizes, last,
-                              &to->data);
-}
-
-/* Of 64 accesses in a row: those that are in a list, a bit each. */
-SS_SIEVE uint64_t ss_marked(const uint8_t* marks) {
-  uint64_t marked = 0;
-#if defined(__SSE2__)
-  for (uint32_t i = 0; i < 4; i++) {
-    const __m128i some = _mm_loadu_si128((const __m128i*)(marks + 16 * i));
-    const int none = _mm_movemask_epi8(_mm_cmpeq_epi8(some, _mm_setzero_si128()));
-    marked |= (uint64_t)(~(uint32_t)none & 0xffff) << 16 * i;
-  }
-#else
-  for (uint32_t i = 0; i < 64; i++) marked |= (uint64_t)(marks[i] != 0) << i;
-#endif
-  return marked;
-}
-
-/* The bits of accesses from `from` to before `to`, of the 64 from `base` on. */
-SS_SIEVE uint64_t ss_within(uint64_t base, uint64_t from, uint64_t to) {
-  uint64_t bits = ~0ULL;
-  if (base < from) bits &= ~0ULL << (from - base);
-  if (base + 64 > to) bits &= ~0ULL >> (base + 64 - to);
-  return bits;
 }
 
 #endif

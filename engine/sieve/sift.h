@@ -4,11 +4,7 @@
 #ifndef STALLSCOPE_SIFT_H
 #define STALLSCOPE_SIFT_H
 
-#include "sieve/sieve.h"
-#if defined(__x86_64__)
-#include <cpuid.h>
-#include <immintrin.h>
-#endif
+#include "sieve/filter.h"
 
 /* What a filter kept of a batch, in the order of the program, as the capture tool hands it on. */
 #define SS_KEPT_SHIFT 28
@@ -42,9 +38,9 @@ static inline uint32_t ss_keep_data(const struct ss_batch* batch, const struct s
 
 #if defined(__x86_64__)
 /* Sixteen at a time. */
-__attribute__((target("avx512f,avx512vl,avx512bw,popcnt"), unused)) static uint32_t
-ss_keep_data_avx512(const struct ss_batch* batch, const struct ss_marks* marks, uint64_t from,
-                    uint64_t to, struct ss_kept* kept, uint32_t count) {
+SS_AVX512 static uint32_t ss_keep_data_avx512(const struct ss_batch* batch,
+                                              const struct ss_marks* marks, uint64_t from,
+                                              uint64_t to, struct ss_kept* kept, uint32_t count) {
   const __mmask16 all = 0xffff; /* the unmasked forms make GCC 12 warn */
   for (uint64_t base = from; base < to; base += 16) {
     const uint64_t left = to - base;
@@ -65,15 +61,6 @@ ss_keep_data_avx512(const struct ss_batch* batch, const struct ss_marks* marks, 
     count += (uint32_t)_mm_popcnt_u32(marked);
   }
   return count;
-}
-
-/* Whether processor and kernel have these. Asked here because the capture tool has no library. */
-SS_SIEVE int ss_has_avx512(void) {
-  unsigned a, b, c, d, low, high;
-  if (!__get_cpuid(1, &a, &b, &c, &d) || !(c & bit_OSXSAVE) || !(c & bit_POPCNT)) return 0;
-  __asm__("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
-  if ((low & 0xe6) != 0xe6 || !__get_cpuid_count(7, 0, &a, &b, &c, &d)) return 0;
-  return (b & bit_AVX512F) && (b & bit_AVX512VL) && (b & bit_AVX512BW);
 }
 #endif
 

@@ -100,7 +100,28 @@ struct LruEight {
   }
 };
 
-// Sets of up to four ways whose stride is four, with the narrower vectors of AVX-512.
+// Sets of sixteen ways.
+struct LruSixteen {
+  __attribute__((target("avx512f,avx512vl,avx512dq"))) static Touched enter(const Sets& s,
+                                                                            std::uint64_t set,
+                                                                            std::uint64_t key) {
+    std::uint64_t* tags = s.tags + set * 16;
+    const __m512i wanted = _mm512_set1_epi64(static_cast<long long>(key));
+    const __m512i first = _mm512_load_si512(tags), second = _mm512_load_si512(tags + 8);
+    const std::uint64_t victim = tags[15];
+    const __mmask16 match = _mm512_kunpackb(_mm512_cmpeq_epi64_mask(second, wanted),
+                                            _mm512_cmpeq_epi64_mask(first, wanted));
+    const __mmask16 moved = _kxor_mask16(match, _kadd_mask16(match, __mmask16{0xffff}));
+    _mm512_store_si512(
+        tags, _mm512_mask_alignr_epi64(first, static_cast<__mmask8>(moved), first, wanted, 7));
+    _mm512_store_si512(
+        tags + 8, _mm512_mask_alignr_epi64(
+                      second, static_cast<__mmask8>(_kshiftri_mask16(moved, 8)), second, first, 7));
+    return {victim, match != 0};
+  }
+};
+
+// Sets of four ways, with the narrower vectors of AVX-512.
 struct LruFour {
   __attribute__((target("avx512f,avx512vl,avx512dq"))) static Touched enter(const Sets& s,
                                                                             std::uint64_t set,
@@ -108,11 +129,10 @@ struct LruFour {
     std::uint64_t* tags = s.tags + set * 4;
     auto* const place = reinterpret_cast<__m256i*>(tags);
     const __m256i wanted = _mm256_set1_epi64x(static_cast<long long>(key));
-    const std::uint64_t victim = tags[s.ways - 1];
+    const std::uint64_t victim = tags[3];
     const __m256i old = _mm256_load_si256(place);
     const __mmask8 match = _mm256_cmpeq_epi64_mask(old, wanted);
-    const __mmask8 moved = _kand_mask8(up_to_match(match), static_cast<__mmask8>(s.all_ways));
-    _mm256_store_si256(place, _mm256_mask_alignr_epi64(old, moved, old, wanted, 3));
+    _mm256_store_si256(place, _mm256_mask_alignr_epi64(old, up_to_match(match), old, wanted, 3));
     return {victim, match != 0};
   }
 };

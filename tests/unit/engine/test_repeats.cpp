@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <doctest.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -37,7 +38,9 @@ struct Both {
       expected += misses(whole, addresses[i], last[i]);
     }
     const auto count = static_cast<std::uint32_t>(list.size());
-    const std::uint32_t kept = repeats.drop(list.data(), count, addresses.data(), last.data());
+    const bool crossing = std::ranges::any_of(list, crosses);
+    const std::uint32_t kept =
+        repeats.drop(list.data(), count, addresses.data(), last.data(), crossing);
     for (std::uint32_t i = 0; i < kept; ++i)
       found += misses(filtered, addresses[index_of(list[i])], last[index_of(list[i])]);
     CHECK(found == expected);
@@ -73,7 +76,7 @@ TEST_CASE("no repeats where a fill does not settle its line, or sets are too man
     Repeats repeats(level);
     const std::uint64_t addresses[] = {0, 0, 0, 0};
     std::uint32_t list[] = {0, 2, 4, 6};
-    CHECK(repeats.drop(list, 4, addresses, addresses) == 4);
+    CHECK(repeats.drop(list, 4, addresses, addresses, false) == 4);
   }
 }
 
