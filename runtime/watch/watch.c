@@ -86,9 +86,10 @@ static void nap(void) {
   CALL2(SYS_nanosleep, &time, NULL);
 }
 
-// Until fewer than `most` entries up to this one have not been read, or nobody reads any more.
-static void wait_for_reader(uint64_t at, uint64_t most) {
-  while (at - __atomic_load_n(&watch_log->read, __ATOMIC_ACQUIRE) + 1 > most &&
+// Until no more than `most` entries up to this one have not been read, or nobody reads any more.
+// Meanwhile those of other threads behind it may have been read too.
+static void wait_for_reader(uint64_t at, int64_t most) {
+  while ((int64_t)(at + 1 - __atomic_load_n(&watch_log->read, __ATOMIC_ACQUIRE)) > most &&
          (uint64_t)CALL1(SYS_getppid, 0) == watch_log->reader)
     nap();
 }

@@ -206,3 +206,13 @@ def test_the_verb(program: Callable[..., Path], stallscope: Callable[..., Ran]) 
     assert document["rows"][0]["words"]["writes"] == 1000
     shown = stallscope(*words, "--", program("overflow")).stdout
     assert "writes = 1,000, hundreds = 10" in shown
+
+
+def test_threads_that_wait_for_a_monitor_go_on_whoever_is_told_first(
+    workload: Callable[[str], Path],
+) -> None:
+    command = [str(workload("scoreboards")), "4", "2", "60", "1"]
+    live = monitor_live("every-hundredth", command, watch=["rounds_done"], duration=60)
+    assert live.status == 0
+    words = live.rows[0].words
+    assert (words["writes"], words["hundreds"], live.told["watched"]) == (240, 2, 240)
