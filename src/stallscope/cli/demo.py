@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 PROGRAM = "list"
 THREADED, GROUPS, TURN = "scoreboards", ("8", "2", "800", "1"), 200
+SHORTER = ("8", "2", "100", "1")  # each round waits for a monitor
+COUNTER, COUNTING = "rounds_done", "every-hundredth"  # a variable of it, and a monitor
 LONGER = ("200000", "60", "shuffled")  # some seconds at native speed
 
 
@@ -172,6 +174,36 @@ def _show_sharing(folder: Path, output: Path, console: Console) -> None:
     )
     console.print(Text(f"$ stallscope sharing {threads}", style="bold"))
     show_sharing(sharing(made.recording, gains=0), console, 2)
+    _show_watched(made.recording, threads, console)
+    _show_live_monitor(program, console)
+
+
+def _show_watched(recording: Recording, output: Path, console: Console) -> None:
+    """Every access to one variable."""
+    from rich.text import Text
+
+    from stallscope.views.terminal.watch import show_watched
+    from stallscope.watching import watch
+
+    console.print(Text(f"\n$ stallscope watch {COUNTER} {output}", style="bold"))
+    show_watched(watch(COUNTER, recording), console, 2, log=False)
+
+
+def _show_live_monitor(program: Path, console: Console) -> None:
+    """A monitor beside the program itself, at native speed."""
+    from rich.text import Text
+
+    from stallscope.living import monitor_live
+    from stallscope.views.terminal.monitor import show_live
+
+    shown = shlex.join([THREADED, *SHORTER])
+    words = f"monitor run {COUNTING} --watch {COUNTER} --live --limit 2 -- {shown}"
+    console.print(Text(f"\n$ stallscope {words}", style="bold"))
+    try:
+        found = monitor_live(COUNTING, [str(program), *SHORTER], watch=[COUNTER])
+        show_live(found, console, 2)
+    except StallscopeError as error:
+        console.print(Text(f"not here: {error}"))
 
 
 def _show_slice(recording: Recording, output: str, console: Console) -> None:
