@@ -77,7 +77,7 @@ fuzz: build ## a million mutations of a recording, a million of a stream, and th
 	@cmake -S . -B build/fuzz -G Ninja -DCMAKE_CXX_COMPILER=clang++ -DCMAKE_C_COMPILER=clang -DCMAKE_BUILD_TYPE=RelWithDebInfo \
 	  -DCMAKE_CXX_FLAGS=-fsanitize=fuzzer-no-link,address,undefined -DSTALLSCOPE_FUZZ=ON -DSTALLSCOPE_CAPTURE=OFF >/dev/null
 	@cmake --build build/fuzz >/dev/null
-	@mkdir -p build/fuzz/corpus-stream build/fuzz/corpus-symbols build/fuzz/corpus-types build/fuzz/seeds-types build/fuzz/corpus-perf build/fuzz/corpus-traces
+	@mkdir -p build/fuzz/corpus-stream build/fuzz/corpus-symbols build/fuzz/corpus-types build/fuzz/seeds-types build/fuzz/corpus-perf build/fuzz/corpus-spe build/fuzz/corpus-traces
 	gcc -g -O1 -w tests/programs/symbols/layouts.c -o build/fuzz/seeds-types/c
 	g++ -g -O1 -w tests/programs/symbols/layouts.cpp -o build/fuzz/seeds-types/cxx
 	gcc -gdwarf-4 -O2 -w tests/programs/typed.c -o build/fuzz/seeds-types/typed
@@ -87,6 +87,7 @@ fuzz: build ## a million mutations of a recording, a million of a stream, and th
 	build/fuzz/tests/fuzz/fuzz_symbols -max_total_time=$(FUZZ_SECONDS) -print_final_stats=1 build/fuzz/corpus-symbols
 	build/fuzz/tests/fuzz/fuzz_types -max_total_time=$(FUZZ_SECONDS) -max_len=400000 -print_final_stats=1 build/fuzz/corpus-types build/fuzz/seeds-types
 	build/fuzz/tests/fuzz/fuzz_perf_data -max_total_time=$(FUZZ_SECONDS) -print_final_stats=1 build/fuzz/corpus-perf tests/fuzz/corpus/perf_data
+	build/fuzz/tests/fuzz/fuzz_spe -max_total_time=$(FUZZ_SECONDS) -print_final_stats=1 build/fuzz/corpus-spe tests/fuzz/corpus/spe
 	build/fuzz/tests/fuzz/fuzz_traces -max_total_time=$(FUZZ_SECONDS) -print_final_stats=1 build/fuzz/corpus-traces tests/fuzz/corpus/traces
 
 bench: build ## speed against native runs and peers, as ratios

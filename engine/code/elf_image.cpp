@@ -145,6 +145,7 @@ Result<ElfImage> ElfImage::parse(std::shared_ptr<const std::uint8_t> data, std::
   if (header->e_ident[EI_CLASS] != ELFCLASS64 || header->e_ident[EI_DATA] != ELFDATA2LSB)
     return damaged("it is not 64-bit little-endian");
   image.type_ = header->e_type;
+  image.machine_ = header->e_machine;
   image.entry_ = header->e_entry;
   image.read_segments();
   image.read_sections();

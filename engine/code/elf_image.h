@@ -67,7 +67,8 @@ class ElfImage {
   static Result<ElfImage> open(const std::string& path);
   static Result<ElfImage> from_bytes(std::vector<std::uint8_t> bytes);
 
-  std::uint16_t type() const { return type_; }  // ET_*
+  std::uint16_t type() const { return type_; }        // ET_*
+  std::uint16_t machine() const { return machine_; }  // EM_*
   std::uint64_t entry() const { return entry_; }
   const std::vector<Segment>& segments() const { return segments_; }
   const std::vector<Section>& sections() const { return sections_; }
@@ -101,6 +102,7 @@ class ElfImage {
   std::shared_ptr<const std::uint8_t> data_;
   std::uint64_t size_ = 0;
   std::uint16_t type_ = 0;
+  std::uint16_t machine_ = 0;
   std::uint64_t entry_ = 0;
   bool segments_cut_ = false;
   std::vector<Segment> segments_;

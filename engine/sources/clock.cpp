@@ -11,7 +11,6 @@
 #include <fstream>
 #include <string>
 
-#include "sources/precise.h"
 #include "sources/tasks.h"
 
 namespace stallscope::sources {
@@ -29,9 +28,7 @@ int number_in(std::string_view text) {
 }
 
 // "0-3,6" as the kernel writes lists of processors.
-std::vector<int> processors_online() {
-  std::string text;
-  std::getline(std::ifstream("/sys/devices/system/cpu/online"), text);
+std::vector<int> processors_in(const std::string& text) {
   std::vector<int> found;
   for (std::size_t at = 0; at < text.size();) {
     const std::size_t end = std::min(text.find(',', at), text.size());
@@ -45,6 +42,19 @@ std::vector<int> processors_online() {
   return found.empty() ? std::vector<int>{0} : found;
 }
 
+std::string first_line(const std::string& file) {
+  std::string text;
+  std::getline(std::ifstream(file), text);
+  return text;
+}
+
+// Which processor it is, as Arm's cores say it; 0 on others.
+std::uint64_t midr_of(int cpu) {
+  const std::string text = first_line("/sys/devices/system/cpu/cpu" + std::to_string(cpu) +
+                                      "/regs/identification/midr_el1");
+  return std::strtoull(text.c_str(), nullptr, 16);
+}
+
 Layout layout_of(const perf_event_attr& a) {
   Layout layout;
   layout.sample_type = a.sample_type;
@@ -54,12 +64,6 @@ Layout layout_of(const perf_event_attr& a) {
 }
 
 bool is_refusal(int error) { return error == EACCES || error == EPERM; }
-
-std::string first_line(const std::string& file) {
-  std::string text;
-  std::getline(std::ifstream(file), text);
-  return text;
-}
 
 }  // namespace
 
@@ -112,28 +116,59 @@ Result<Clock> Clock::described(const ClockOptions& options) {
   if (options.loads) {
     auto loads = find_precise_loads(options.min_latency);
     if (!loads) return loads.error();
+    clock.loads_ = *loads;
     ask_for(*loads, options.rate, a);
   }
   clock.layout_ = layout_of(a);
-  clock.cpus_ = processors_online();
+  const std::string& those = clock.loads_.processors;
+  clock.cpus_ = processors_in(those.empty() ? first_line("/sys/devices/system/cpu/online") : those);
   clock.ring_event_.assign(clock.cpus_.size(), -1);
   return clock;
 }
 
+// The event, behind the one that must lead its group where there is such a one.
+int Clock::open_group(pid_t thread, int cpu) {
+  if (!loads_.leader) return open_event(attributes_, thread, cpu);
+  const int leader = open_event(leader_of(loads_, attributes_), thread, cpu);
+  if (leader < 0) return leader;
+  Descriptor held(leader);
+  const int opened = open_event(attributes_, thread, cpu, leader);
+  if (opened >= 0) events_.push_back(std::move(held));
+  return opened;
+}
+
+int Clock::open_on(pid_t thread, int cpu) {
+  const int opened = open_group(thread, cpu);
+  if (!is_refusal(-opened) || !sees_kernel()) return opened;
+  attributes_.exclude_kernel = 1;
+  return open_group(thread, cpu);
+}
+
+Status Clock::map_ring(int event, int cpu) {
+  constexpr std::size_t kFewPages = 16, kPacketPages = 64;  // together what a user may lock
+  auto ring = Ring::map(event, loads_.packets ? kFewPages : Ring::kPages);
+  if (!ring) return ring.error();
+  if (loads_.packets) {
+    auto area = AuxArea::map(event, ring->control(), kPacketPages);
+    if (!area) return area.error();
+    SpeOrigin origin;
+    origin.cpu = static_cast<std::uint32_t>(cpu);
+    origin.period = attributes_.sample_period;
+    origin.midr = midr_of(cpu);
+    takers_.emplace_back(std::move(*area), origin);
+  }
+  rings_.push_back(std::move(*ring));
+  return Done{};
+}
+
 Status Clock::open_thread(pid_t thread) {
   for (std::size_t i = 0; i < cpus_.size(); ++i) {
-    int opened = open_event(attributes_, thread, cpus_[i]);
-    if (is_refusal(-opened) && sees_kernel()) {
-      attributes_.exclude_kernel = 1;
-      opened = open_event(attributes_, thread, cpus_[i]);
-    }
+    const int opened = open_on(thread, cpus_[i]);
     if (opened == -ENODEV) continue;  // the processor went away
     if (opened < 0) return explain(-opened, thread);
     events_.emplace_back(opened);
     if (ring_event_[i] < 0) {
-      auto ring = Ring::map(opened);
-      if (!ring) return ring.error();
-      rings_.push_back(std::move(*ring));
+      if (Status mapped = map_ring(opened, cpus_[i]); !mapped) return mapped;
       ring_event_[i] = opened;
     } else if (ioctl(opened, PERF_EVENT_IOC_SET_OUTPUT, ring_event_[i]) != 0) {
       return explain(errno, thread);
@@ -141,6 +176,26 @@ Status Clock::open_thread(pid_t thread) {
   }
   if (rings_.empty()) return explain(ENODEV, thread);
   return Done{};
+}
+
+void Clock::take_packets(std::size_t ring, std::span<const std::byte> record,
+                         const std::function<void(std::span<const std::byte>)>& visit) {
+  auto event = parse(record, layout_);
+  if (!event) return;
+  const auto* aux = std::get_if<Other>(&*event);
+  if (aux != nullptr && aux->type == PERF_RECORD_AUX) takers_[ring].take(*aux, visit);
+}
+
+std::uint64_t Clock::truncated() const {
+  std::uint64_t all = 0;
+  for (const SpeTaker& taker : takers_) all += taker.truncated();
+  return all;
+}
+
+std::uint64_t Clock::damaged() const {
+  std::uint64_t all = 0;
+  for (const SpeTaker& taker : takers_) all += taker.damaged();
+  return all;
 }
 
 Result<Clock> Clock::on_exec(pid_t process, const ClockOptions& options) {

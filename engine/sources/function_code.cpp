@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sources/function_code.h"
 
+#include <elf.h>
+
 #include <algorithm>
 
 namespace stallscope::sources {
@@ -44,7 +46,8 @@ FunctionCode read_function(code::Bytes bytes, std::uint64_t start) {
 
 std::unique_ptr<CodeFile> CodeFile::open(const std::string& path) {
   auto image = code::ElfImage::open(path);
-  if (!image) return nullptr;
+  // Instructions of other processors are not decoded: their bytes would mean something else.
+  if (!image || image->machine() != EM_X86_64) return nullptr;
   return std::unique_ptr<CodeFile>(new CodeFile(std::move(*image)));
 }
 

@@ -37,6 +37,8 @@ class Live {
   SampledTree& tree() { return tree_; }
   unsigned skid() const { return skid_; }
   bool sees_kernel() const { return clock_->sees_kernel(); }
+  std::uint64_t lost() const { return tree_.lost() + clock_->truncated(); }
+  std::uint64_t damaged() const { return tree_.damaged() + clock_->damaged(); }
   std::uint64_t touch_cost() const { return touch_cost_; }  // nanoseconds; 0: nothing is watched
   std::uint64_t refused() const;                            // breakpoints that somebody else has
   std::uint64_t started() const { return started_; }        // on the monotonic clock, nanoseconds

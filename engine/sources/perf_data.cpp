@@ -2,11 +2,13 @@
 #include "sources/perf_data.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <map>
 #include <optional>
 
 #include "sources/perf_header.h"
 #include "sources/perf_order.h"
+#include "sources/spe_trace.h"
 #include "sources/unpack.h"
 
 namespace stallscope::sources {
@@ -18,8 +20,10 @@ enum Written : std::uint32_t {
   kTracingData = 66,
   kBuildId = 67,
   kRoundEnd = 68,
+  kAuxTraceInfo = 70,
   kAuxTrace = 71,
   kEventUpdate = 78,
+  kTimeConversion = 79,
   kFeature = 80,
   kCompressed = 81,
   kPacked = 83,  // as 81, with its length in front
@@ -69,7 +73,9 @@ struct PerfData::State {
   std::vector<PerfNote> notes;
 
   RecordQueue queue;
+  SpeTrace spe;
   Unpacker unpacker;
+  bool unpacking = false;
   std::vector<std::byte> unpacked;  // what has been unpacked and not been read
   std::uint64_t unpacked_in_all = 0;
   PerfSink* sink = nullptr;
@@ -78,6 +84,11 @@ struct PerfData::State {
   void index_ids();
   const PerfEvent* event_of(std::span<const std::byte> record, const RecordHeader& header);
   Status deliver(std::uint64_t offset, std::span<const std::byte> record);
+  Status deliver_made(std::span<const std::byte> record);
+  const PerfEvent* spe_event() const;
+  Status bound_queue();
+  Status read_trace(std::uint64_t offset, std::span<const std::byte> record, std::uint64_t size);
+  void tell_spe();
   Status take_kernel(std::uint64_t offset, std::span<const std::byte> record);
   Status take_written(std::uint64_t offset, std::span<const std::byte> record,
                       std::uint64_t& behind);
@@ -121,6 +132,7 @@ const PerfEvent* PerfData::State::event_of(std::span<const std::byte> record,
 
 Status PerfData::State::deliver(std::uint64_t offset, std::span<const std::byte> record) {
   const RecordHeader record_header = header_of(record);
+  if (record_header.type == SpeTrace::kMade) return deliver_made(record);
   const PerfEvent* event = event_of(record, record_header);
   const Layout layout =
       event ? event->layout : (header.events.empty() ? Layout{} : header.events.front().layout);
@@ -131,7 +143,53 @@ Status PerfData::State::deliver(std::uint64_t offset, std::span<const std::byte>
   // A fixed period stands in the event, not in each sample.
   if (auto* sample = std::get_if<Sample>(&*parsed); sample && event && !sample->has(kSamplePeriod))
     sample->period = event->period;
+  if (spe.described()) spe.follow(*parsed);
   return sink->on_event(*parsed, event);
+}
+
+const PerfEvent* PerfData::State::spe_event() const {
+  for (const PerfEvent& event : header.events)
+    if (event.type == spe.event_type()) return &event;
+  return nullptr;
+}
+
+Status PerfData::State::deliver_made(std::span<const std::byte> record) {
+  Sample sample;
+  if (!spe.sample(record, sample)) return Done{};
+  return sink->on_event(Event(sample), spe_event());
+}
+
+Status PerfData::State::bound_queue() {
+  if (queue.bytes() <= kMostQueued) return Done{};
+  note("order", "warning", 1,
+       "the file does not say where a round ends; records may be out of order");
+  return leave_all();
+}
+
+// What a tracer wrote stands behind its record.
+Status PerfData::State::read_trace(std::uint64_t offset, std::span<const std::byte> record,
+                                   std::uint64_t size) {
+  const std::uint64_t end = header.data.offset + header.data.size;
+  std::uint64_t at = offset + record.size();
+  if (size > end - at) size = end - at;  // the file is cut off, which others tell
+  if (const PerfEvent* event = spe_event(); event && !event->is_frequency)
+    spe.set_period(event->period);
+  spe.set_processor(std::strtoull(header.facts.cpu_id.c_str(), nullptr, 16));
+  spe.begin(record.subspan(kHeaderBytes), queue.newest());
+  stream::Bytes room;
+  Status bounded = Done{};
+  while (size > 0 && bounded) {
+    const auto wanted = static_cast<std::size_t>(std::min<std::uint64_t>(kWindow, size));
+    auto window = source->read(at, wanted, room);
+    if (!window)
+      return Error{name + " cannot be read at byte " + std::to_string(at), window.error().why, ""};
+    spe.feed(*window, [&](std::uint64_t time, auto made) { queue.push(time, offset, made); });
+    bounded = bound_queue();
+    at += wanted;
+    size -= wanted;
+  }
+  spe.end();
+  return bounded;
 }
 
 Status PerfData::State::take_kernel(std::uint64_t offset, std::span<const std::byte> record) {
@@ -147,11 +205,9 @@ Status PerfData::State::take_kernel(std::uint64_t offset, std::span<const std::b
   if (!parsed) return damaged(name, offset, parsed.error().why);
   const std::uint64_t time = time_of(*parsed);
   if (time == 0 || time == kNoTime) return deliver(offset, record);
+  if (spe.described()) spe.hear(*parsed);
   queue.push(time, offset, record);
-  if (queue.bytes() <= kMostQueued) return Done{};
-  note("order", "warning", 1,
-       "the file does not say where a round ends; records may be out of order");
-  return leave_all();
+  return bound_queue();
 }
 
 void PerfData::State::take_attribute(std::span<const std::byte> payload) {
@@ -196,7 +252,10 @@ Status PerfData::State::unpack(std::uint64_t offset, std::span<const std::byte> 
     if (inner.type == kCompressed || inner.type == kPacked)
       return damaged(name, offset, "a compressed record holds another");
     std::uint64_t behind = 0;
-    if (Status done = take(offset, rest.first(inner.size), behind); !done) return done;
+    unpacking = true;
+    Status done = take(offset, rest.first(inner.size), behind);
+    unpacking = false;
+    if (!done) return done;
     if (behind > rest.size() - inner.size)
       return damaged(name, offset, "a compressed record ends inside a tracer's data");
     at += inner.size + static_cast<std::size_t>(behind);
@@ -205,7 +264,9 @@ Status PerfData::State::unpack(std::uint64_t offset, std::span<const std::byte> 
   return Done{};
 }
 
+// A tracer's packets may be older than the round that brings them: with them nothing leaves early.
 Status PerfData::State::end_round() {
+  if (spe.described()) return Done{};
   return queue.end_round([this](std::uint64_t at, auto record) { return deliver(at, record); });
 }
 Status PerfData::State::leave_all() {
@@ -224,11 +285,18 @@ Status PerfData::State::take_written(std::uint64_t offset, std::span<const std::
     case kTracingData:
       behind = (std::uint64_t{in.u32()} + 7) / 8 * 8;
       break;
+    case kAuxTraceInfo:
+      spe.describe(payload);
+      break;
+    case kTimeConversion:
+      spe.set_timer(payload);
+      break;
     case kAuxTrace:
       behind = in.u64();
+      if (spe.described() && !unpacking) return read_trace(offset, record, behind);
       note("tracer", "warning", 1,
-           "data of a hardware tracer (Intel PT, Arm SPE) was left out; perf inject --itrace makes "
-           "samples of it");
+           "data of a hardware tracer (Intel PT, CoreSight) was left out; perf inject --itrace "
+           "makes samples of it");
       break;
     case kBuildId:
       read_feature(static_cast<unsigned>(Feature::build_id), record, header);
@@ -296,7 +364,25 @@ Status PerfData::State::read_records() {
   return Done{};
 }
 
+void PerfData::State::tell_spe() {
+  const auto tell = [this](const char* kind, const char* severity, std::uint64_t count,
+                           const char* explanation) {
+    if (count) note(kind, severity, count, explanation);
+  };
+  tell("spe_damaged", "warning", spe.damaged(),
+       "records of Arm's SPE hold bytes that are no packets, or are cut off; they were left out");
+  tell("spe_truncated", "warning", spe.truncated(),
+       "the buffer of Arm's SPE was full, and records were lost; record with a larger -m ,SIZE");
+  tell("spe_without_thread", "warning", spe.without_thread(),
+       "records of Arm's SPE do not say which thread they are of; they were left out");
+  tell("spe_without_time", "info", spe.without_time(),
+       "records of Arm's SPE have no time; they have that of what was written before them");
+  tell("spe_without_data", "info", spe.without_data(),
+       "records of Arm's SPE tell of operations without data; they were left out");
+}
+
 void PerfData::State::tell() {
+  tell_spe();
   if (header.unfinished)
     note("truncated", "warning", 1, "perf did not live to finish the file; what it wrote was read");
   if (header.cut_off)

@@ -5,7 +5,7 @@
 //
 // Not read: files of big-endian machines and of perf before 2010 (refused), folders of
 // `perf record --threads` (refused), and packets of hardware tracers inside AUXTRACE records
-// (Intel PT, Arm SPE), which are skipped and told by a note.
+// (Intel PT, CoreSight), which are skipped and told by a note. Those of Arm's SPE become samples.
 #pragma once
 
 #include <cstdint>
@@ -42,6 +42,7 @@ struct PerfBuildId {
 // What the file says about its making; empty or zero where it does not.
 struct PerfFacts {
   std::string hostname, os_release, perf_version, arch, cpu;
+  std::string cpu_id;                // as the processor says it: vendor and family, or Arm's MIDR
   std::vector<std::string> command;  // of perf itself
   std::uint32_t cpus_available = 0, cpus_online = 0;
   std::uint64_t memory_kb = 0;

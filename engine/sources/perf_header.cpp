@@ -252,6 +252,9 @@ void read_feature(unsigned feature, std::span<const std::byte> bytes, PerfHeader
     case Feature::cpu:
       facts.cpu = text_of(in);
       return;
+    case Feature::cpu_id:
+      facts.cpu_id = text_of(in);
+      return;
     case Feature::memory:
       facts.memory_kb = in.u64();
       return;

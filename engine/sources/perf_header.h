@@ -37,6 +37,7 @@ enum class Feature : unsigned {
   arch = 6,
   cpus = 7,
   cpu = 8,
+  cpu_id = 9,
   memory = 10,
   command = 11,
   events = 12,

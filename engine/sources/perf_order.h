@@ -21,6 +21,7 @@ class RecordQueue {
     bytes_.insert(bytes_.end(), record.begin(), record.end());
     newest_ = std::max(newest_, time);
   }
+  std::uint64_t newest() const { return newest_; }  // time
   std::size_t bytes() const { return bytes_.size() + entries_.size() * sizeof(Entry); }
 
   // deliver(file_offset, record) gives a Status, and the first that fails ends it.

@@ -25,9 +25,9 @@ Descriptor::~Descriptor() {
   if (number_ >= 0) close(number_);
 }
 
-int open_event(const perf_event_attr& attributes, pid_t thread, int cpu) {
+int open_event(const perf_event_attr& attributes, pid_t thread, int cpu, int leader) {
   const long answer =
-      syscall(SYS_perf_event_open, &attributes, thread, cpu, -1, PERF_FLAG_FD_CLOEXEC);
+      syscall(SYS_perf_event_open, &attributes, thread, cpu, leader, PERF_FLAG_FD_CLOEXEC);
   return answer >= 0 ? static_cast<int>(answer) : -errno;
 }
 

@@ -28,8 +28,9 @@ class Descriptor {
   int number_ = -1;
 };
 
-// What perf_event_open answers: a descriptor, or errno below zero.
-int open_event(const perf_event_attr& attributes, pid_t thread, int cpu);
+// What perf_event_open answers: a descriptor, or errno below zero. `leader` is the descriptor of
+// the event whose group it joins.
+int open_event(const perf_event_attr& attributes, pid_t thread, int cpu, int leader = -1);
 
 class Ring {
  public:
@@ -53,13 +54,13 @@ class Ring {
     }
     give_back(head);
   }
+  perf_event_mmap_page* control() const { return static_cast<perf_event_mmap_page*>(memory_); }
 
  private:
   Ring(void* memory, std::size_t pages) : memory_(memory), pages_(pages) {}
   std::uint64_t written() const;
   std::span<const std::byte> next(std::uint64_t head);  // empty: nonsense, or not all there
   void give_back(std::uint64_t head);
-  perf_event_mmap_page* control() const { return static_cast<perf_event_mmap_page*>(memory_); }
 
   void* memory_;
   std::size_t pages_;  // of data

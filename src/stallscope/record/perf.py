@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The `perf` source: loads as the processor samples them, with address, latency and data source,
-where the machine shows such a unit (Intel's PEBS, AMD's IBS)."""
+where the machine shows such a unit (Intel's PEBS, AMD's IBS, Arm's SPE)."""
 
 from __future__ import annotations
 

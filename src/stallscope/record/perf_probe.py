@@ -74,13 +74,13 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 @contextlib.contextmanager
-def _opened(attributes: Attributes) -> Iterator[int]:
-    """A disabled event on this thread; closed at the end. Raises OSError."""
+def _opened(attributes: Attributes, leader: int = -1) -> Iterator[int]:
+    """A disabled event on this thread, in `leader`'s group; closed at the end. Raises OSError."""
     attributes.size = ctypes.sizeof(attributes)
     attributes.flags |= _DISABLED
     ctypes.set_errno(0)
     fd = _libc.syscall(
-        _PERF_EVENT_OPEN, ctypes.byref(attributes), 0, -1, -1, ctypes.c_ulong(_FLAG_CLOEXEC)
+        _PERF_EVENT_OPEN, ctypes.byref(attributes), 0, -1, leader, ctypes.c_ulong(_FLAG_CLOEXEC)
     )
     if fd < 0:
         number = ctypes.get_errno()
@@ -97,8 +97,14 @@ def _control(fd: int, request: int) -> None:
         raise OSError(number, os.strerror(number))
 
 
-def _count(attributes: Attributes, work: Callable[[], object]) -> int:
-    with _opened(attributes) as fd:
+def _count(
+    attributes: Attributes, work: Callable[[], object], leader: Attributes | None = None
+) -> int:
+    with contextlib.ExitStack() as events:
+        group = -1 if leader is None else events.enter_context(_opened(leader))
+        fd = events.enter_context(_opened(attributes, group))
+        if leader is not None:
+            _control(group, _IOC_ENABLE)
         _control(fd, _IOC_ENABLE)
         work()
         _control(fd, _IOC_DISABLE)
@@ -113,16 +119,21 @@ def _attempt(name: str, attempt: Callable[[], Outcome]) -> Outcome:
         return Outcome(name, False, error=errno.errorcode.get(error.errno or 0, str(error.errno)))
 
 
-def counted(name: str, attributes: Attributes, work: Callable[[], object]) -> Outcome:
+def counted(
+    name: str,
+    attributes: Attributes,
+    work: Callable[[], object],
+    leader: Attributes | None = None,
+) -> Outcome:
     """Counts with the kernel's part, and when that is not allowed without it."""
 
     def attempt() -> Outcome:
         where = ""
         try:
-            count = _count(attributes, work)
+            count = _count(attributes, work, leader)
         except PermissionError:
             attributes.flags |= _EXCLUDE_KERNEL | _EXCLUDE_HYPERVISOR
-            count = _count(attributes, work)
+            count = _count(attributes, work, leader)
             where = ", in user code only"
         if count == 0:
             return Outcome(name, True, f"opens, but counts nothing{where}", limited=True)
@@ -232,30 +243,51 @@ def watchpoint() -> Outcome:
 
 
 def precise_loads() -> Outcome:
-    """Opens the processor's own load sampling: mem-loads (Intel) or IBS (AMD)."""
+    """Opens the processor's own load sampling: mem-loads (Intel), IBS (AMD) or SPE (Arm)."""
     name = "precise loads"
-    for device, event in _load_events():
-        attributes = Attributes(
-            type=int((_DEVICES / device / "type").read_text()),
-            config=event.get("config", 0),
-            config1=event.get("ldlat", 0),
-            sample_period=100_003 if device != "ibs_op" else 0x10000,
-            sample_type=_SAMPLE_IP | _SAMPLE_TID | _SAMPLE_ADDRESS,
-            flags=0 if device == "ibs_op" else 2 << _PRECISE_SHIFT | _EXCLUDE_KERNEL,
-        )
-        return counted(name, attributes, _busy)
+    for device in ("cpu", "cpu_core"):
+        if event := _event(device, "mem-loads"):
+            loads = _loads(device, event["config"], 2 << _PRECISE_SHIFT | _EXCLUDE_KERNEL)
+            loads.config1 = event.get("ldlat", 3)
+            # From Sapphire Rapids on another event leads its group.
+            beside = _event(device, "mem-loads-aux")
+            leader = Attributes(type=loads.type, config=beside["config"]) if beside else None
+            if leader is not None:
+                leader.flags = _EXCLUDE_KERNEL
+            return counted(name, loads, _busy, leader)
+    if (_DEVICES / "ibs_op").exists():
+        loads = _loads("ibs_op", 0, 0)
+        loads.sample_period = 0x10000
+        return counted(name, loads, _busy)
+    if (_DEVICES / "arm_spe_0").exists():
+        return _attempt(name, lambda: _opens(name, _loads("arm_spe_0", 0, _EXCLUDE_KERNEL)))
     return Outcome(name, False, "the kernel shows no unit that samples loads", "ENODEV")
 
 
-def _load_events() -> Iterator[tuple[str, dict[str, int]]]:
-    for device in ("cpu", "cpu_core"):
-        with contextlib.suppress(OSError):
-            text = (_DEVICES / device / "events" / "mem-loads").read_text()
-            fields = {k: int(v, 0) for k, v in re.findall(r"(\w+)=(0x[0-9a-f]+|\d+)", text)}
-            config = fields.get("event", 0) | fields.get("umask", 0) << 8
-            yield device, {"config": config, "ldlat": fields.get("ldlat", 3)}
-    if (_DEVICES / "ibs_op").exists():
-        yield "ibs_op", {}
+def _loads(device: str, config: int, flags: int) -> Attributes:
+    return Attributes(
+        type=int((_DEVICES / device / "type").read_text()),
+        config=config,
+        sample_period=100_003,
+        sample_type=_SAMPLE_IP | _SAMPLE_TID | _SAMPLE_ADDRESS,
+        flags=flags,
+    )
+
+
+def _opens(name: str, attributes: Attributes) -> Outcome:
+    """What writes packets into memory counts nothing by itself."""
+    with _opened(attributes):
+        return Outcome(name, True, "opens")
+
+
+def _event(device: str, event: str) -> dict[str, int]:
+    """Of "event=0xcd,umask=0x1,ldlat=3"; empty when the device has none."""
+    try:
+        text = (_DEVICES / device / "events" / event).read_text()
+    except OSError:
+        return {}
+    fields = {k: int(v, 0) for k, v in re.findall(r"(\w+)=(0x[0-9a-f]+|\d+)", text)}
+    return fields | {"config": fields.get("event", 0) | fields.get("umask", 0) << 8}
 
 
 def clock_sampling(milliseconds: int = 50) -> Outcome:

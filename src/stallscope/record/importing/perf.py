@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from stallscope.record.importing import Work
 
 LOST_TOO_MANY = 0.01  # of the samples
+DECODED = ("x86_64", "")  # processors whose instructions are looked at; "": the file does not say
 
 
 def import_perf_data(work: Work) -> tuple[str, ...]:
@@ -62,6 +63,12 @@ def _quality(found: dict[str, Any]) -> Iterator[Quality]:
             "their functions and variables have no names"
         )
         yield Quality("other_files", "info", text, found["other_files"])
+    if (processor := found["facts"]["arch"]) not in DECODED:
+        text = (
+            f"instructions of {processor} are not decoded: samples that bring no address of their "
+            "own have none, and whether they wait for memory is not known"
+        )
+        yield Quality("other_processor", "info", text)
     yield Quality(
         "imported", "info", "the samples come from a perf.data file, not from a run seen here"
     )
