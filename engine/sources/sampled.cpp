@@ -62,7 +62,10 @@ CodeFile* CodeFiles::open(const std::string& path) {
 }
 
 SampledImage::SampledImage(Sampling sampling, std::uint32_t pid, std::string name)
-    : sampling_(sampling), pid_(pid), name_(std::move(name)) {
+    : sampling_(sampling),
+      pid_(pid),
+      name_(std::move(name)),
+      generated_(sampling_.running ? static_cast<pid_t>(pid) : 0) {
   if (!sampling_.heap_logs.empty()) heap_.expect(sampling_.heap_logs, name_, sampling_.started);
 }
 
@@ -169,7 +172,7 @@ void SampledImage::place_stack(std::uint32_t thread, std::uint64_t pointer) {
   buckets_.map("stack", "", mapping->start, mapping->end - mapping->start);
 }
 
-SampledImage::Spot SampledImage::make_spot(std::uint64_t ip, unsigned skid) {
+SampledImage::Spot SampledImage::spot_in_file(std::uint64_t ip, unsigned skid) {
   Spot spot;
   spot.ip = ip;
   spot.module = mappings_.module_of(ip);
@@ -184,20 +187,40 @@ SampledImage::Spot SampledImage::make_spot(std::uint64_t ip, unsigned skid) {
   return spot;
 }
 
-std::uint32_t SampledImage::spot_at(std::uint64_t ip) {
+SampledImage::Spot SampledImage::make_spot(std::uint64_t ip, unsigned skid, std::uint64_t time) {
+  Spot spot = spot_in_file(ip, skid);
+  if (spot.module != kNone32 || !sampling_.running) return spot;
+  if (const FunctionCode* code = generated_.at(ip, time)) spot.recipe = recipe_at(*code, ip, skid);
+  return spot;
+}
+
+// What a process made for itself may be known a moment later than it runs.
+std::uint32_t SampledImage::spot_at(std::uint64_t ip, std::uint64_t time) {
   auto [found, fresh] = spot_by_ip_.try_emplace(ip, static_cast<std::uint32_t>(spots_.size()));
-  if (fresh) spots_.push_back(make_spot(ip, sampling_.skid));
+  if (fresh) {
+    spots_.push_back(make_spot(ip, sampling_.skid, time));
+  } else if (Spot& spot = spots_[found->second]; spot.module == kNone32 && !spot.recipe.known) {
+    const std::uint64_t count = spot.count;
+    spot = make_spot(ip, sampling_.skid, time);
+    spot.count = count;
+  }
   return found->second;
 }
 
 const FunctionCode* SampledImage::code_of(const Spot& spot) const {
+  if (spot.module == kNone32) return generated_.known(spot.ip);
   if (spot.module >= mappings_.modules().size()) return nullptr;
   CodeFile* file = sampling_.code.open(mappings_.modules()[spot.module].path);
   return file == nullptr ? nullptr : file->at(spot.ip);
 }
 
+// Those of a process of another machine, or of the past, would be somebody else's.
+target::PerfMap SampledImage::generated_names() const {
+  return sampling_.running ? generated_.names() : target::PerfMap();
+}
+
 void SampledImage::find_waiting(const Sample& sample, Row& row) {
-  row.spot = spot_at(sample.ip);
+  row.spot = spot_at(sample.ip, sample.source.time);
   Spot& spot = spots_[row.spot];
   ++spot.count;
   if (!spot.recipe.known) return;
@@ -236,7 +259,7 @@ void SampledImage::take_given(const Sample& sample, Row& row) {
   row.data_source = sample.data_source;
   if (timed) row.latency = sample.latency;
   if (sample.mode != Mode::user) return;
-  row.spot = spot_at(sample.ip);
+  row.spot = spot_at(sample.ip, sample.source.time);
   Spot& spot = spots_[row.spot];
   ++spot.count;
   if (!spot.recipe.known) {
@@ -306,7 +329,7 @@ void SampledImage::weigh_spots() {
 }
 
 void SampledImage::fill_code(SampledTables& out) {
-  target::Resolver resolver(mappings_.modules(), sampling_.symbols);
+  target::Resolver resolver(mappings_.modules(), sampling_.symbols, generated_names());
   std::map<std::uint64_t, std::uint32_t> numbers;  // of operations, by address
   std::vector<const Spot*> first;                  // spot of each
   std::vector<std::size_t> requests;
@@ -344,7 +367,7 @@ void SampledImage::fill_code(SampledTables& out) {
 
 void SampledImage::fill_sites(SampledTables& out) {
   const std::vector<SampledHeap::Site> sites = heap_.sites();
-  target::Resolver resolver(mappings_.modules(), sampling_.symbols);
+  target::Resolver resolver(mappings_.modules(), sampling_.symbols, generated_names());
   std::vector<std::size_t> requests;
   for (const SampledHeap::Site& site : sites)
     for (const Address frame : site.frames)  // where it returns to is behind the call

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "probes/buckets.h"
+#include "sources/generated_code.h"
 #include "sources/perf_events.h"
 #include "sources/sampled_heap.h"
 #include "sources/waiting.h"
@@ -136,10 +137,12 @@ class SampledImage {
   void skip_known(target::Mapping& m) const;
   void place_variables(const target::Module& module);
   void place_stack(std::uint32_t thread, std::uint64_t pointer);
-  std::uint32_t spot_at(std::uint64_t ip);
-  std::uint32_t touched_from(std::uint64_t ip);
+  std::uint32_t spot_at(std::uint64_t ip, std::uint64_t time);
+  std::uint32_t touched_from(std::uint64_t ip, std::uint64_t time);
   std::uint32_t toucher(std::uint32_t tid, std::uint64_t time);
-  Spot make_spot(std::uint64_t ip, unsigned skid);
+  Spot make_spot(std::uint64_t ip, unsigned skid, std::uint64_t time);
+  Spot spot_in_file(std::uint64_t ip, unsigned skid);
+  target::PerfMap generated_names() const;
   void find_waiting(const Sample& sample, Row& row);
   void take_given(const Sample& sample, Row& row);
   std::uint32_t bucket_of(std::uint64_t address, std::uint64_t time);
@@ -163,6 +166,7 @@ class SampledImage {
   ObjectTable gone_;
   probes::Buckets buckets_;
   SampledHeap heap_;
+  GeneratedCode generated_;
   std::map<std::uint32_t, std::uint32_t> last_numbers_;  // of threads, also of those that ended
   std::map<std::uint32_t, std::uint32_t> numbers_;       // of threads, by the kernel's
   std::map<std::uint64_t, std::uint32_t> stacks_;  // threads by where their stack's mapping begins

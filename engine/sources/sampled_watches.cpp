@@ -12,9 +12,9 @@ constexpr unsigned kBehind = 1;
 
 }  // namespace
 
-std::uint32_t SampledImage::touched_from(std::uint64_t ip) {
+std::uint32_t SampledImage::touched_from(std::uint64_t ip, std::uint64_t time) {
   auto [found, fresh] = spot_by_touch_.try_emplace(ip, static_cast<std::uint32_t>(spots_.size()));
-  if (fresh) spots_.push_back(make_spot(ip, kBehind));
+  if (fresh) spots_.push_back(make_spot(ip, kBehind, time));
   return found->second;
 }
 
@@ -28,9 +28,9 @@ void SampledImage::watched(Watched watched) {
   WatchRow row;
   row.bucket = bucket_of(watched.sampled.address, since(watched.sampled.time));
   const Accessed& sampled = watched.sampled;
-  row.touchers.push_back({toucher(sampled.tid, sampled.time), spot_at(sampled.ip)});
+  row.touchers.push_back({toucher(sampled.tid, sampled.time), spot_at(sampled.ip, sampled.time)});
   for (const Touch& touch : watched.touches)
-    row.touchers.push_back({toucher(touch.tid, touch.time), touched_from(touch.ip)});
+    row.touchers.push_back({toucher(touch.tid, touch.time), touched_from(touch.ip, touch.time)});
   row.watched = std::move(watched);
   watches_.push_back(std::move(row));
 }

@@ -90,11 +90,22 @@ PerfMap PerfMap::of_process(std::uint64_t pid, std::uint64_t started_ns, std::ui
   return map;
 }
 
-std::string_view PerfMap::name(std::uint64_t address) const {
+const PerfMap::Entry* PerfMap::find(std::uint64_t address) const {
   auto after = std::upper_bound(entries_.begin(), entries_.end(), address,
                                 [](std::uint64_t a, const Entry& e) { return a < e.start; });
-  if (after == entries_.begin() || (--after)->end <= address) return {};
-  return std::string_view(text_).substr(after->name, after->length);
+  if (after == entries_.begin() || (--after)->end <= address) return nullptr;
+  return &*after;
+}
+
+std::string_view PerfMap::name(std::uint64_t address) const {
+  const Entry* entry = find(address);
+  return entry ? std::string_view(text_).substr(entry->name, entry->length) : std::string_view();
+}
+
+std::optional<std::pair<std::uint64_t, std::uint64_t>> PerfMap::range(std::uint64_t address) const {
+  const Entry* entry = find(address);
+  if (entry == nullptr) return std::nullopt;
+  return std::pair(entry->start, entry->end);
 }
 
 }  // namespace stallscope::target

@@ -4,8 +4,10 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace stallscope::target {
@@ -23,6 +25,8 @@ class PerfMap {
                             const std::string& folder = "/tmp");
 
   std::string_view name(std::uint64_t address) const;  // empty when there is none
+  // Where the code around an address begins and ends.
+  std::optional<std::pair<std::uint64_t, std::uint64_t>> range(std::uint64_t address) const;
   bool empty() const { return entries_.empty(); }
 
  private:
@@ -30,6 +34,8 @@ class PerfMap {
     std::uint64_t start, end;
     std::size_t name, length;  // in text_, which may move with this object
   };
+  const Entry* find(std::uint64_t address) const;
+
   std::string text_;
   std::vector<Entry> entries_;  // by start
 };

@@ -48,7 +48,7 @@ PROGRAMS: dict[str, Program] = {
                 "vfork_exec",
                 "waits",
             ),
-            *("hot_struct", "no_perf", "prefetches", "reuses"),
+            *("hot_struct", "jit_walk", "no_perf", "prefetches", "reuses"),
         )
     },
     "ahead": Program(libraries=("-ldl", "-pthread", "-Wl,-rpath,$ORIGIN")),

@@ -86,6 +86,21 @@ def test_shares_are_those_of_the_time(waits: Any) -> None:
         assert abs(counted[name] / counted.total() - share) < 0.08, (name, counted, used)
 
 
+def test_code_made_at_run_time_is_decoded_and_named(
+    shared_record: Recorder, program: Build
+) -> None:
+    made = shared_record(program("jit_walk"), 6, options=["--rate", 1000], source="clock")
+    Path(f"/tmp/perf-{made.info.processes[0].pid}.map").unlink()
+    names = {row["bucket"]: row["name"] for row in made.rows("bucket")}
+    walked = [row for function, row in placed(made) if function == "js:walk"]
+    assert len(walked) > 200
+    known = [row for row in walked if row["address"] is not None]
+    # The first round ran before the code had a name, and so before it could be found.
+    assert len(known) > 0.5 * len(walked)
+    assert sum(names[row["bucket"]] == "chain" for row in known) > 0.95 * len(known)
+    assert sum(row["state"] == "memory" for row in known) > 0.7 * len(known)
+
+
 def test_json_has_the_keys_of_the_simulated_source(
     waits: Any, stallscope: Callable[..., Ran]
 ) -> None:

@@ -63,6 +63,7 @@ EXPECTED: dict[str, tuple[int, str]] = {
     "hot_struct": (0, "5999700000"),
     "howto_marks": (0, "total=4951612"),
     "jit": (0, "sum=111100\nsum=222200\nsum=333300"),
+    "jit_walk": (0, "back=1"),
     "killed": (-signal.SIGKILL, "sum=3000000"),
     "locks": (0, "counter=80000 turns=1000"),
     "longjmp": (0, "jumps=1000\nfaults=10\nsignals=10"),
