@@ -162,7 +162,7 @@ Status PerfData::State::deliver_made(std::span<const std::byte> record) {
 Status PerfData::State::bound_queue() {
   if (queue.bytes() <= kMostQueued) return Done{};
   note("order", "warning", 1,
-       "the file does not say where a round ends; records may be out of order");
+       "more records wait for older ones than are kept; records may be out of order");
   return leave_all();
 }
 

@@ -14,6 +14,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -303,3 +304,44 @@ def test_an_ordinary_user_gets_a_full_answer(tmp_path: Path) -> None:
     if paranoid is not None and paranoid >= 2:
         assert rows["uprobes"][0] == "missing"
         assert "sysctl kernel.perf_event_paranoid" in rows["perf_event_paranoid"][2]
+
+
+# Units that sample loads, by folders laid out as the kernel's
+
+
+def devices(folder: Path, files: dict[str, str]) -> Path:
+    for name, text in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text + "\n")
+    return folder
+
+
+def test_loads_of_newer_intel_processors_are_opened_behind_their_leader(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[tuple[perf_probe.Attributes, perf_probe.Attributes | None]] = []
+
+    def count(attributes: perf_probe.Attributes, work: object, leader: Any = None) -> int:
+        asked.append((attributes, leader))
+        return 7
+
+    monkeypatch.setattr(perf_probe, "_count", count)
+    loads = {"cpu/type": "4", "cpu/events/mem-loads": "event=0xcd,umask=0x1,ldlat=3"}
+    monkeypatch.setattr(perf_probe, "_DEVICES", devices(tmp_path, loads))
+    assert perf_probe.precise_loads().works
+    ((attributes, leader),) = asked
+    assert (attributes.config, attributes.config1, leader) == (0x1CD, 3, None)
+    devices(tmp_path, {"cpu/events/mem-loads-aux": "event=0x03,umask=0x82"})
+    assert perf_probe.precise_loads().works
+    attributes, leader = asked[-1]
+    assert leader is not None
+    assert (leader.type, leader.config, leader.sample_period) == (4, 0x8203, 0)
+
+
+def test_a_unit_of_arm_that_does_not_open_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(perf_probe, "_DEVICES", devices(tmp_path, {"arm_spe_0/type": "9999"}))
+    outcome = perf_probe.precise_loads()
+    assert not outcome.works
+    assert outcome.error in ("ENOENT", "EACCES", "EPERM", "EINVAL", "ENOSYS")

@@ -48,3 +48,19 @@ TEST_CASE("clock: other answers have sentences of their own") {
   CHECK(explain(EMFILE, 4711).now.find("ulimit -n") != std::string::npos);
   CHECK(explain(EOPNOTSUPP, 4711).now == "stallscope doctor");
 }
+
+TEST_CASE("clock: an event joins the group of its leader") {
+  using stallscope::sources::Descriptor;
+  using stallscope::sources::open_event;
+  perf_event_attr attributes{};
+  attributes.size = sizeof attributes;
+  attributes.type = PERF_TYPE_SOFTWARE;
+  attributes.config = PERF_COUNT_SW_TASK_CLOCK;
+  attributes.exclude_kernel = attributes.exclude_hv = 1;
+  const Descriptor leader(open_event(attributes, 0, -1));
+  if (leader.get() < 0) return;  // the kernel lets nobody count here
+  const Descriptor member(open_event(attributes, 0, -1, leader.get()));
+  CHECK(member.get() >= 0);
+  CHECK(open_event(attributes, 0, -1, member.get()) == -EINVAL);  // a member leads nobody
+  CHECK(open_event(attributes, 0, -1, 0x7fffffff) == -EBADF);
+}
