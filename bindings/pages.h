@@ -17,7 +17,7 @@ inline session::PageOptions page_options_of(const nanobind::dict& from) {
   options.cores = number("cores");
   options.path = {number("tlb_entries"), number("tlb_ways"),       number("buffer_entries"),
                   number("buffer_ways"), number("filter_entries"), number("log_entries"),
-                  number("refresh")};
+                  number("refresh"),     number("departures")};
   return options;
 }
 

@@ -15,6 +15,7 @@
 #include "stack/group_stack.h"
 #include "stack/lru_stack.h"
 #include "stack/mru_stack.h"
+#include "stack/path_stack.h"
 #include "stack/prefetching.h"
 #include "stack/replacement.h"
 #include "stack/sampled_stack.h"
@@ -73,10 +74,28 @@ nb::class_<Stack> bind_counted(nb::module_& m, const char* name, const char* doc
       .def_prop_ro("bytes", &Stack::bytes);
 }
 
+void bind_path_stack(nb::module_& m) {
+  using stack::PathStack;
+  using Kinds = Array<std::uint8_t>;
+  nb::class_<PathStack>(m, "PathStack", "The LRU stack of what PATH units say comes and leaves.")
+      .def(nb::init<std::uint64_t, std::uint32_t>(), "recent"_a = 1u << 15, "history"_a = 16)
+      .def("append",
+           [](PathStack& stack, const Pages& pages, const Kinds& kinds, const Pages& moments) {
+             unwrap(without_gil(
+                 [&] { return stack.append(span_of(pages), span_of(kinds), span_of(moments)); }));
+           })
+      .def("curve", [](const PathStack& stack) { return array_of(stack.counts().curve()); })
+      .def_prop_ro("references", [](const PathStack& s) { return s.counts().references(); })
+      .def_prop_ro("distinct", &PathStack::distinct)
+      .def_prop_ro("held", &PathStack::held)
+      .def_prop_ro("bytes", &PathStack::bytes);
+}
+
 void bind_stacks(nb::module_& m) {
   bind_counted<LruStack>(m, "LruStack", "The LRU stack over every page ever seen, and its curve.")
       .def("distances", &distances, "Appends, and says each reference's reuse distance.")
       .def("pages", [](const LruStack& stack) { return array_of(stack.pages()); });
+  bind_path_stack(m);
   bind_counted<stack::MruStack>(m, "MruStack", "MRU's own priority stack, and its curve.");
   bind_counted<stack::ReversedRank>(m, "ReversedRank",
                                     "Distances from the LRU stack's bottom, once taken for MRU.");

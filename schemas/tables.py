@@ -335,8 +335,15 @@ PAGE_LOG = Table(
             "flags",
             "u8",
             "1 it writes; 2 not among the pages that all threads used last; 4 logged by a PATH "
-            "unit; 8 (with 4) a hot page that was read from its tables; added up. A row with 2 is "
-            "also marked 1 when the page is written while it is among those used last",
+            "unit; 8 (with 4) a hot page that was read from its tables; 16 (with 4) it came into "
+            "them; 32 no reference: it left them; added up. A row with 2 is also marked 1 when the "
+            "page is written while it is among those used last",
+        ),
+        Column(
+            "moment",
+            "u64",
+            "of the PATH units' clock, which has the pages logged so far above its lowest 16 bits "
+            "and the lookups since then in them; with flag 32, when the page was used last",
         ),
     ),
 )
@@ -357,10 +364,11 @@ PAGE_UNIT = Table(
         Column("lookups", "u64", "of its TLB: references to another page than the one before"),
         Column("tlb_misses", "u64", "of its TLB, writes to pages that are clean there included"),
         Column("buffer_misses", "u64", "of its page access buffer"),
-        Column("logged", "u64", "entries of its log"),
+        Column("logged", "u64", "pages that it logged"),
         Column("exceptions", "u64", "times that the log was full"),
         Column("refreshes", "u64", "times that hot pages were read from TLB and buffer"),
         Column("refreshed", "u64", "pages that were"),
+        Column("departures", "u64", "pages that left TLB and buffer and were told to have"),
     ),
 )
 PAGE_BUFFER = Table(

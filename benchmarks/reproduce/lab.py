@@ -68,10 +68,14 @@ class Lab:
         if (workload, form) not in self._made:
             path = self.folder / f"{workload}-{form}.stallscope"
             command = self.command(workload, form)
-            if not (self.keep and _newer(path / "meta.json", Path(command[0]))):
+            if not self.kept(path, command):
                 self.record(path, command)
             self._made[workload, form] = path
         return self._made[workload, form]
+
+    def kept(self, path: Path, command: list[str]) -> bool:
+        """Whether the recording is there from an earlier time."""
+        return self.keep and _newer(path / "meta.json", Path(command[0]))
 
     def record(self, path: Path, command: list[str]) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)

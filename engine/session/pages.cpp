@@ -15,7 +15,10 @@ constexpr std::size_t kGathered = 1 << 16;
 constexpr std::uint64_t kNoPage = ~std::uint64_t{0};
 // Sizes of the page access buffer that are tried beside the one asked for.
 constexpr std::uint32_t kBuffers[] = {128, 256, 512, 1024, 2048, 4096, 8192, 16384, 32768};
-constexpr std::uint8_t kWrites = 1, kNotHot = 2, kLogged = 4, kRefreshed = 8;
+constexpr std::uint8_t kWrites = 1, kNotHot = 2, kLogged = 4, kRefreshed = 8, kCame = 16,
+                       kLeft = 32;
+// A page that was not used while the logs got so many entries for each one of the buffer leaves.
+constexpr std::uint64_t kIdle = 8;
 
 }  // namespace
 
@@ -40,8 +43,8 @@ PageTracker::PageTracker(const PageOptions& options, const stream::CodeTable& co
   running_ = &known(thread_);
 }
 
-PageTracker::Core PageTracker::make_core() const {
-  Core core{machine::PathUnit(options_.path), {}};
+PageTracker::Core PageTracker::make_core() {
+  Core core{machine::PathUnit(options_.path, &clock_), {}};
   for (const std::uint32_t entries : kBuffers) {
     machine::PathConfig config = options_.path;
     config.buffer_entries = entries;
@@ -112,25 +115,47 @@ void PageTracker::touch(std::uint64_t page, std::uint64_t address, bool writes) 
   std::uint8_t flags = writes ? kWrites : 0;
   if (warm(page, writes)) flags |= kNotHot;
   Core& core = cores_[running_->core];
-  if (!core.unit.translated(page, writes)) {
-    if (core.unit.missed(page, writes)) flags |= kLogged;
+  const bool missed = !core.unit.translated(page, writes);
+  if (missed) {
+    if (core.unit.missed(page, writes)) {
+      flags |= kLogged;
+      if (core.unit.came()) flags |= kCame;
+    }
     for (machine::PathUnit& other : core.others) {
       other.missed(page, writes);
       if (other.due()) other.refresh([](std::uint64_t) {});
     }
   }
-  if (flags > kWrites) log(page, address, flags);
+  if (flags > kWrites) log(page, address, flags, clock_.now());
+  if (missed) log_departures(core.unit);
   if (core.unit.due())
-    core.unit.refresh([this](std::uint64_t hot) { log(hot, hot << bits_, kLogged | kRefreshed); });
+    core.unit.refresh(
+        [this](std::uint64_t hot) { log(hot, hot << bits_, kLogged | kRefreshed, clock_.now()); });
 }
 
-void PageTracker::log(std::uint64_t page, std::uint64_t address, std::uint8_t flags) {
+void PageTracker::log_departures(machine::PathUnit& unit) {
+  const auto gone = [this](std::uint64_t page, std::uint64_t used) {
+    log(page, page << bits_, kLeft, used);
+  };
+  unit.departures(gone);
+  const std::uint64_t idle = kIdle * options_.path.buffer_entries;
+  if (clock_.entries - dropped_at_ < idle) return;
+  dropped_at_ = clock_.entries;
+  for (Core& core : cores_) {
+    core.unit.drop_idle(idle);
+    core.unit.departures(gone);
+  }
+}
+
+void PageTracker::log(std::uint64_t page, std::uint64_t address, std::uint8_t flags,
+                      std::uint64_t moment) {
   log_.append({.time = instructions_,
                .page = page,
                .thread = thread_,
                .bucket = buckets_.find(address),
                .region = region_,
-               .flags = flags});
+               .flags = flags,
+               .moment = moment});
 }
 
 bool PageTracker::warm(std::uint64_t page, bool writes) {
@@ -220,7 +245,8 @@ void PageTracker::fill_units(PageTables& tables) const {
                         .logged = counters.logged,
                         .exceptions = counters.exceptions,
                         .refreshes = counters.refreshes,
-                        .refreshed = counters.refreshed});
+                        .refreshed = counters.refreshed,
+                        .departures = counters.left});
     for (std::size_t j = 0; j < sums.size(); ++j) {
       const machine::PathCounters& other = cores_[i].others[j].counters();
       sums[j].misses += other.buffer_misses;

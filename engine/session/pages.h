@@ -69,7 +69,7 @@ class PageTracker {
     machine::PathUnit unit;
     std::vector<machine::PathUnit> others;
   };
-  Core make_core() const;
+  Core make_core();
   // What is kept for each thread.
   struct Thread {
     std::uint32_t core;
@@ -83,7 +83,8 @@ class PageTracker {
   };
   // The page is used now; whether it was not among those used last. It is the first one afterwards.
   bool warm(std::uint64_t page, bool writes);
-  void log(std::uint64_t page, std::uint64_t address, std::uint8_t flags);
+  void log(std::uint64_t page, std::uint64_t address, std::uint8_t flags, std::uint64_t moment);
+  void log_departures(machine::PathUnit& unit);
   void touch(std::uint64_t page, std::uint64_t address, bool writes);
   void run(std::uint32_t thread);
   Thread& known(std::uint32_t thread);
@@ -97,7 +98,9 @@ class PageTracker {
   unsigned bits_;
   probes::Buckets buckets_;
   probes::Regions regions_;
-  std::vector<Hot> hot_;  // the most recent one first
+  std::vector<Hot> hot_;          // the most recent one first
+  machine::PathClock clock_;      // of all units
+  std::uint64_t dropped_at_ = 0;  // entries, when idle pages were dropped
   std::vector<Core> cores_;
   std::unordered_map<std::uint32_t, Thread> threads_;
   std::uint32_t thread_ = 1;

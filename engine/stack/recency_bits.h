@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which moments are the latest access of some page: a bit for each moment, and over the bits three
 // levels of running counts, so that the pages accessed after a moment are counted in constant time.
-// Time only moves forward: a moment is taken by set_next, given up by clear. When `full`, the owner
-// renumbers: it asks renumbered(old) for each of its moments, then calls renumber().
+// Time only moves forward: a moment is taken by set_next and given up by clear; who learns late
+// when a page was accessed lets moments pass and takes them afterwards, with set. When `full`, the
+// owner renumbers: it asks renumbered(old) for each of its moments, then calls renumber().
 //
 // A count is of the bits before its place within its own level's span:
 //   words   64 bits    one 16-bit count each, 32 to a row of 64 bytes
@@ -48,11 +49,17 @@ class RecencyBits {
     }
     STALLSCOPE_INLINE void clear(std::uint32_t moment) {
       words[moment / 64] &= ~(std::uint64_t{1} << (moment % 64));
-      decrement_after<kRow>(&in_row[moment / kRowBits * kRow], moment / 64 % kRow);
-      decrement_after<kRow>(&in_span[moment / kSpanBits * kRow], moment / kRowBits % kRow);
-      decrement_after<kSpans>(&in_area[moment / kAreaBits * kSpans], moment / kSpanBits % kSpans);
-      for (std::uint32_t i = moment / kAreaBits + 1, n = next / kAreaBits; i <= n; ++i) --areas[i];
-      --live;
+      add_after<-1>(moment);
+    }
+    // Takes a moment that is past and free.
+    STALLSCOPE_INLINE void set(std::uint32_t moment) {
+      words[moment / 64] |= std::uint64_t{1} << (moment % 64);
+      add_after<1>(moment);
+    }
+    // Lets moments pass, as far as `to`, which nobody takes yet; not past the end.
+    STALLSCOPE_INLINE void pass(std::uint32_t to) {
+      for (std::uint32_t word = (next + 63) / 64; word * 64 < to; ++word) enter_word(*this, word);
+      next = to;
     }
     STALLSCOPE_INLINE void prefetch(std::uint32_t moment) const {
       __builtin_prefetch(&words[moment / 64], 1);
@@ -63,6 +70,20 @@ class RecencyBits {
       const std::uint64_t below = words[moment / 64] << (63 - moment % 64);
       return areas[moment / kAreaBits] + in_area[moment / kSpanBits] + in_span[moment / kRowBits] +
              in_row[moment / 64] + static_cast<std::uint32_t>(std::popcount(below));
+    }
+
+   private:
+    template <int kBy>
+    STALLSCOPE_INLINE void add_after(std::uint32_t moment) {
+      shift_after<kBy, kRow>(&in_row[moment / kRowBits * kRow], moment / 64 % kRow);
+      shift_after<kBy, kRow>(&in_span[moment / kSpanBits * kRow], moment / kRowBits % kRow);
+      if (moment / kSpanBits != next / kSpanBits) {
+        shift_after<kBy, kSpans>(&in_area[moment / kAreaBits * kSpans],
+                                 moment / kSpanBits % kSpans);
+        for (std::uint32_t i = moment / kAreaBits + 1, n = next / kAreaBits; i <= n; ++i)
+          areas[i] += static_cast<std::uint32_t>(kBy);
+      }
+      live += static_cast<std::uint32_t>(kBy);
     }
   };
 
@@ -79,6 +100,7 @@ class RecencyBits {
   std::uint32_t set_next() { return at_.set_next(); }
   std::uint32_t after(std::uint32_t moment) const { return at_.after(moment); }
   void clear(std::uint32_t moment) { at_.clear(moment); }
+  void set(std::uint32_t moment) { at_.set(moment); }
   std::uint64_t bytes() const {
     return words_.size() * 8 + (in_row_.size() + in_span_.size()) * 2 + in_area_.size() * 4 +
            areas_.size() * 4;
@@ -96,11 +118,11 @@ class RecencyBits {
                                  kAreaBits = kSpanBits * kSpans;
 
   // Without branches: the mask is a window of zeros, then ones.
-  template <std::uint32_t kSize, typename Count>
-  STALLSCOPE_INLINE static void decrement_after(Count* row, std::uint32_t place) {
+  template <int kBy, std::uint32_t kSize, typename Count>
+  STALLSCOPE_INLINE static void shift_after(Count* row, std::uint32_t place) {
     const Count* mask = kAfter<Count>.mask + (kRow - 1 - place);
 #pragma GCC ivdep  // the mask is not in the row
-    for (std::uint32_t i = 0; i < kSize; ++i) row[i] = static_cast<Count>(row[i] - mask[i]);
+    for (std::uint32_t i = 0; i < kSize; ++i) row[i] = static_cast<Count>(row[i] + kBy * mask[i]);
   }
   template <typename Count>
   struct After {

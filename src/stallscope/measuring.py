@@ -3,17 +3,33 @@
 
 from __future__ import annotations
 
+import functools
 import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from stallscope import _engine
 from stallscope.analyses import page_overhead as analysis
-from stallscope.analyses.page_curves import LOGGED, feed, with_flag
+from stallscope.analyses.page_curves import (
+    CAME,
+    GONE,
+    LOGGED,
+    MOMENT_BITS,
+    feed,
+    path_stack,
+    told,
+    with_flag,
+)
 from stallscope.analyses.page_overhead import PageOverhead
 from stallscope.analyses.page_view import PageView
 
-ROUNDS = 3
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+ROUNDS, MOST_ROUNDS = 3, 30
+ENOUGH = 0.3  # seconds of measuring
+MOST_KEPT = 50_000  # references, where the log is too short
 FEW = 20_000  # entries below which the references kept are measured instead
 USUAL_HERTZ = 3e9
 
@@ -26,19 +42,45 @@ def page_overhead(view: PageView, entry_cycles: float | None = None, **words: An
 
 
 def entry_seconds(view: PageView) -> float:
-    """Of the LRU stack and its curve for one entry: the best of a few runs over the log."""
-    log = with_flag(view.log, LOGGED)
-    if log.num_rows < FEW:
-        log = view.references_kept()
-    if not log.num_rows:
+    """Of the LRU stack and its curve for one page that is logged, and for the one that leaves for
+    it: the least processor time of some runs over the log."""
+    make: Callable[[], Any]
+    if view.options.departures:
+        rows, entries = _what_units_tell(view)
+        make = functools.partial(path_stack, view.options.buffer_entries)
+    else:
+        rows = with_flag(view.log, LOGGED)
+        rows = (rows if rows.num_rows >= FEW else view.references_kept()).select(["page"])
+        entries, make = rows.num_rows, _engine.LruStack
+    if not entries:
         return 0.0
-    best: float = float("inf")
-    for _ in range(ROUNDS):
-        stack = _engine.LruStack()
-        begin = time.perf_counter()
-        feed(stack, log, "page")
-        best = min(best, time.perf_counter() - begin)
-    return best / int(log.num_rows)
+    took: list[float] = []
+    while len(took) < ROUNDS or (sum(took) < ENOUGH and len(took) < MOST_ROUNDS):
+        stack = make()
+        begin = time.thread_time()
+        feed(stack, rows, *rows.column_names)
+        took.append(time.thread_time() - begin)
+    return min(took) / entries
+
+
+def _what_units_tell(view: PageView) -> tuple[pa.Table, int]:
+    """And how many entries that is; where they are too few to be measured, the references kept, as
+    if each page left when the next one came."""
+    import pyarrow as pa
+
+    logs = [part.table("page_log") for part in view.parts]
+    entries = sum(with_flag(log, LOGGED).num_rows for log in logs)
+    if entries >= FEW:
+        longest = max(logs, key=len)
+        return told(longest), with_flag(longest, LOGGED).num_rows
+    pages = view.references_kept().slice(0, MOST_KEPT).column("page").to_pylist()
+    came = [(page, CAME // CAME, i << MOMENT_BITS) for i, page in enumerate(pages, 1)]
+    left = [(page, GONE // CAME, i << MOMENT_BITS | 1) for i, page in enumerate(pages, 1)]
+    rows = [row for pair in zip(came, left[:1] + left[:-1], strict=True) for row in pair]
+    columns = zip(*rows, strict=True) if rows else ([], [], [])
+    kinds = (pa.uint64(), pa.uint8(), pa.uint64())
+    arrays = [pa.array(column, kind) for column, kind in zip(columns, kinds, strict=True)]
+    return pa.table(arrays, names=["page", "kind", "moment"]), len(pages)
 
 
 def hertz() -> float:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 NAME = "pages.json"
 LOG = "page_log"
-FORMAT = 4  # of what is kept; what an earlier version left is made again
+FORMAT = 5  # of what is kept; what an earlier version left is made again
 
 
 class PageOptions(msgspec.Struct, frozen=True):
@@ -41,7 +41,8 @@ class PageOptions(msgspec.Struct, frozen=True):
     buffer_ways: int = 4
     filter_entries: int = 64
     log_entries: int = 128
-    refresh: int = 256  # entries of the log after which hot pages are read; 0: never
+    refresh: int = 0  # entries of the log after which hot pages are read; 0: never
+    departures: int = 1  # 0: what leaves the tables is not told
 
 
 class PageResult(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import OrderedDict
 from collections.abc import Callable
 from pathlib import Path
@@ -99,6 +100,15 @@ def test_pages_by_protection(record: Recorder, workload: Callable[[str], Path]) 
         assert abs(found.at(pages) - curve.at(pages)) <= 0.2 * curve.at(pages), pages
     policies = stallscope.page_replacement(view, 290, policies=["lru", "region"]).rows
     assert policies[1].misses < policies[0].misses
+
+
+def test_a_protected_run_ends_with_what_is_known_of_it(
+    tmp_path: Path, stallscope: Callable[..., Ran], workload: Callable[[str], Path]
+) -> None:
+    words = ("--source", "pages", "--active", "48", "-o", tmp_path / "s.stallscope")
+    ran = stallscope("record", *words, "--", workload("sweep"), 300, 2, 32)
+    assert re.search(r"stallscope: 6\d\d pages, [\d,]+ faults, [\d.]+s in s", ran.stderr)
+    assert "instructions" not in ran.stderr
 
 
 def test_variables_have_their_names_by_protection_too(

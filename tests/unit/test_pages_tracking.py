@@ -123,7 +123,7 @@ def test_a_path_unit_logs_what_a_model_of_lists_does(tmp_path: Path) -> None:
         "buffer_ways": 2,
         "filter_entries": 4,
         "log_entries": 8,
-        "refresh": 0,
+        "departures": 0,
     }
     view = stallscope.page_view(recording(tmp_path / "t", accesses), **sizes)
     references = [
@@ -168,7 +168,9 @@ def test_hot_pages_are_read_so_that_the_log_alone_gives_the_curve(tmp_path: Path
     made = recording(tmp_path / "t", accesses)
     sizes = {"tlb_entries": 16, "tlb_ways": 4, "buffer_entries": 64, "filter_entries": 8}
     without, with_ = (
-        stallscope.pages(stallscope.page_view(made, **sizes, refresh=refresh)).path_accuracy
+        stallscope.pages(
+            stallscope.page_view(made, **sizes, departures=0, refresh=refresh)
+        ).path_accuracy
         for refresh in (0, 16)
     )
     assert without.reach_pages == with_.reach_pages == 64
@@ -178,6 +180,61 @@ def test_hot_pages_are_read_so_that_the_log_alone_gives_the_curve(tmp_path: Path
     assert with_.shift <= 2
     assert with_.within is not None
     assert with_.within > 0.98
+
+
+SMALL = {"tlb_entries": 8, "tlb_ways": 4, "buffer_entries": 32, "filter_entries": 4}
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_departures_make_the_curve_of_the_log_that_of_every_access(
+    tmp_path: Path, seed: int
+) -> None:
+    """Two loops, one ahead of the other, so that pages leave in another order than they came, a
+    page that is used all the time, and others here and there."""
+    chance, accesses = random.Random(seed), []
+    for i in range(12_000):
+        pages = [200 + i % 180, 1, 200 + (i + 7) % 180, 200 + (i * 5) % 90]
+        pages += [chance.randrange(200, 420)] * (i % 4 == 0)
+        kind = chance.choice(["load", "store"])
+        accesses += [(1, 0x10_0000 + PAGE * page, 8, kind) for page in pages]
+    made = recording(tmp_path / "t", accesses)
+    original, told = (
+        stallscope.pages(stallscope.page_view(made, **SMALL, departures=departures))
+        for departures in (0, 1)
+    )
+    assert told.logged == original.logged
+    assert told.path_accuracy.within == 1.0
+    assert told.path_accuracy.worst is not None
+    assert told.path_accuracy.worst < 0.005
+    assert original.path_accuracy.worst is not None
+    assert original.path_accuracy.worst > 0.02
+    (unit,) = told.units
+    assert 0 < unit.departures < told.logged
+
+
+def test_what_leaves_is_in_the_log_with_its_last_use_and_no_reference(tmp_path: Path) -> None:
+    order = [1, 2, 3, 1, *range(100, 200)]
+    accesses = [(1, PAGE * (0x100 + page), 8, "load") for page in order]
+    view = stallscope.page_view(recording(tmp_path / "t", accesses), **SMALL)
+    rows = view.parts[0].table("page_log").to_pylist()
+    left = {row["page"] - 0x100: row["moment"] for row in rows if row["flags"] == 32}
+    assert {1, 2, 3} <= set(left)
+    assert left[2] < left[3] < left[1]  # by their last uses
+    assert view.log.num_rows == len([row for row in rows if row["flags"] != 32]) < len(rows)
+    assert stallscope.pages(view).footprint_pages == len(set(order))
+
+
+def test_threads_that_share_pages_have_their_departures_told_apart(tmp_path: Path) -> None:
+    accesses = [
+        (thread, 0x10_0000 + PAGE * (i * thread % 160), 8, "load")
+        for i in range(4000)
+        for thread in (1, 2)
+    ]
+    made = recording(tmp_path / "t", accesses)
+    found = stallscope.pages(stallscope.page_view(made, **SMALL))
+    assert found.path_accuracy.reach_pages == 64
+    assert found.path_accuracy.within == 1.0
+    assert all(row.path_within == 1.0 for row in found.threads)
 
 
 def test_pages_written_while_they_are_hot_are_known_to_be_written(tmp_path: Path) -> None:

@@ -121,7 +121,7 @@ def test_what_follows_each_other_can_be_prefetched(tmp_path: Path) -> None:
 
 
 def test_overhead_is_what_exceptions_and_entries_cost(skewing: stallscope.Recording) -> None:
-    view = stallscope.page_view(skewing)
+    view = stallscope.page_view(skewing, departures=0, refresh=256)
     found = stallscope.page_overhead(view, 10.0, exception_cycles=1000, fault_cycles=100)
     assert not found.entry_measured
     for row in found.rows:

@@ -69,9 +69,9 @@ def test_two_parts_of_a_page_cannot_have_one_name(tmp_path: Path) -> None:
 def test_pages_keep_what_they_promise() -> None:
     found = numbers("paging")
     for row in found["curves"]:
-        if row["within 2%, refreshed"] is not None:
-            assert row["within 2%, refreshed"] > 0.99
-            assert row["shift, refreshed"] <= 20
+        if row["within 2%, departures"] is not None:
+            assert row["within 2%, departures"] == 1
+            assert row["worst, departures"] <= 0.02
     gains = {(row["sharing"], row["sized"]): row["gain of time"] for row in found["sharings"]}
     assert gains["throughput", "once"] >= 0.15
     one, two = (

@@ -16,7 +16,8 @@ from stallscope.tables import memory_of
 if TYPE_CHECKING:
     import pyarrow as pa
 
-WRITES, NOT_HOT, LOGGED, REFRESHED = 1, 2, 4, 8  # flags of a row of the log
+WRITES, NOT_HOT, LOGGED, REFRESHED, CAME, GONE = 1, 2, 4, 8, 16, 32  # flags of a row of the log
+MOMENT_BITS = 16  # of lookups, in the moments of a log
 NEAR = 0.02  # misses that differ by no more are as good as the same
 LEFT = 0.05  # of the misses that memory can avoid, at the knee
 LATENCY = 1_000_000  # cycles that a page fault takes, when not told
@@ -91,6 +92,33 @@ def feed(taker: Any, log: pa.Table, *columns: str) -> Any:
 def lru_curve(log: pa.Table) -> list[CurveRow]:
     """Misses under LRU at every size from one page to all of them."""
     return rows_of(feed(_engine.LruStack(), log, "page").curve())
+
+
+def told(log: pa.Table) -> pa.Table:
+    """What PATH units that tell departures say, as columns `page`, `kind` and `moment`."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    log = with_flag(log, LOGGED | GONE)
+    flags = log.column("flags")
+    read = pc.bit_wise_and(flags, pa.scalar(REFRESHED, pa.uint8()))
+    log = log.filter(pc.equal(read, pa.scalar(0, pa.uint8())))
+    moves = pc.bit_wise_and(log.column("flags"), pa.scalar(CAME | GONE, pa.uint8()))
+    kind = pc.divide(moves, pa.scalar(CAME, pa.uint8()))
+    return pa.table({"page": log.column("page"), "kind": kind, "moment": log.column("moment")})
+
+
+def path_stack(buffer_entries: int) -> Any:
+    """For logs of units with such buffers, who let nothing idle stay for longer."""
+    return _engine.PathStack(recent=16 * max(1, buffer_entries))
+
+
+def path_curve(log: pa.Table, buffer_entries: int) -> list[CurveRow]:
+    """Misses under LRU by what PATH units tell that comes and leaves."""
+    columns = told(log)
+    if not columns.num_rows:
+        return []
+    return rows_of(feed(path_stack(buffer_entries), columns, *columns.column_names).curve())
 
 
 def rows_of(curve: Sequence[int] | memoryview) -> list[CurveRow]:

@@ -2,9 +2,9 @@
 """What tracking page accesses costs: with PATH units of several sizes, and by software alone.
 
 PATH: every exception costs its cycles, and every entry of a log what the LRU stack and its curve
-take to learn it; so does every hot page that is read from the tables, whose marks are read 64 at a
-time. By software: pages outside an active set are protected, and every reference to one
-is a fault of its own; CLOCK chooses who leaves the set.
+take to learn what came and what left; so does every hot page that is read from the tables, whose
+marks are read 64 at a time. By software: pages outside an active set are protected, and every
+reference to one is a fault of its own; CLOCK chooses who leaves the set.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from stallscope.analyses.objects import STACK, Process
-from stallscope.analyses.page_curves import NOT_HOT, CurveRow, summed, with_flag
+from stallscope.analyses.page_curves import GONE, NOT_HOT, CurveRow, summed, with_flag
 from stallscope.analyses.sites import DEPTH, site_names
 from stallscope.errors import StallscopeError
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from stallscope.tracking import PageOptions, Tracked
 
+ANY = 0xFF  # flag of a row of the log
 IMAGE_SHIFT = 52  # pages of later process images are told apart by the bits above
 
 
@@ -43,13 +44,14 @@ class PageView:
 
     @functools.cached_property
     def log(self) -> pa.Table:
-        """Every image's log behind that of the one before; buckets are numbered over all."""
+        """Every image's references behind those of the one before; buckets are numbered over all.
+        What PATH units tell beside references is in the parts."""
         import pyarrow as pa
         import pyarrow.compute as pc
 
         found, first, began = [], 0, 0
         for number, part in enumerate(self.parts):
-            log = part.table("page_log")
+            log = with_flag(part.table("page_log"), ANY & ~GONE)
             if number:
                 page = pc.bit_wise_or(
                     log.column("page"), pa.scalar(number << IMAGE_SHIFT, pa.uint64())

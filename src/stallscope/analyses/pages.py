@@ -25,7 +25,9 @@ from stallscope.analyses.page_curves import (
     lru_curve,
     memory_pages,
     misses_at,
+    path_curve,
     rows_of,
+    summed,
     thinned,
     with_flag,
 )
@@ -54,6 +56,7 @@ class PageUnitRow:
     exceptions: int
     refreshes: int  # times that hot pages were read from its tables
     refreshed: int  # pages that were
+    departures: int  # pages that left the tables and were told to have
 
 
 @dataclass(frozen=True)
@@ -148,7 +151,7 @@ def pages(
     kept, logged = with_flag(log, NOT_HOT), with_flag(log, LOGGED)
     curve, exact = _curve(view, kept, thread if view.threads_apart() else None, bool(asked))
     footprint = len(curve)
-    path_curve = lru_curve(logged) if logged.num_rows else []
+    told = _told_curve(view, log, thread, bool(asked) and thread is None)
     units = _units(view)
     return Pages(
         recording=view.recording,
@@ -169,8 +172,8 @@ def pages(
         processes=view.processes(),
         group=step,
         curve=in_groups(curve, step),
-        path_curve=in_groups(path_curve, step),
-        path_accuracy=accuracy(curve, path_curve, view.options.buffer_entries * len(units)),
+        path_curve=in_groups(told, step),
+        path_accuracy=accuracy(curve, told, view.options.buffer_entries * len(units)),
         mru_curve=in_groups(rows_of(feed(_engine.MruStack(), kept, "page").curve()), step)
         if mru
         else [],
@@ -191,12 +194,31 @@ def _curve(
     return lru_curve(kept), False
 
 
-def _chosen(
-    view: PageView, thread: int | None, object_name: str | None, region: str | None
-) -> pa.Table:
+def _told_curve(view: PageView, log: pa.Table, thread: int | None, part: bool) -> list[CurveRow]:
+    """What the units' logs say. Of a part of the program whose departures cannot be told from the
+    others' (an object, a thread that shares a core), of what is logged alone."""
+    told = view.options.departures and view.source != PAGES
+    if not told or part or (thread is not None and view.options.cores):
+        logged = with_flag(log, LOGGED)
+        return lru_curve(logged) if logged.num_rows else []
+    logs = (image.table("page_log") for image in view.parts)
+    if thread is not None:
+        logs = (_equal(one, "thread", [thread]) for one in logs)
+    curves = [path_curve(one, view.options.buffer_entries) for one in logs]
+    return summed([[(row.pages, row.misses) for row in curve] for curve in curves])
+
+
+def _equal(log: pa.Table, column: str, wanted: Sequence[int]) -> pa.Table:
     import pyarrow as pa
     import pyarrow.compute as pc
 
+    values = pa.array(wanted, log.schema.field(column).type)
+    return log.filter(pc.is_in(log.column(column), values))
+
+
+def _chosen(
+    view: PageView, thread: int | None, object_name: str | None, region: str | None
+) -> pa.Table:
     column, wanted = "thread", [] if thread is None else [thread]
     if object_name is not None:
         wanted = [i for i, (name, _) in enumerate(view.buckets) if name == object_name]
@@ -205,9 +227,7 @@ def _chosen(
         wanted, column = sorted(numbers(view.rows("region"), region)), "region"
     elif thread is None:
         return view.log
-    found = view.log.filter(
-        pc.is_in(view.log.column(column), pa.array(wanted, view.log.schema.field(column).type))
-    )
+    found = _equal(view.log, column, wanted)
     if not found.num_rows:
         what = thread if thread is not None else object_name or region
         raise StallscopeError(f"nothing is known of the pages of {column} {what}")
@@ -278,8 +298,7 @@ def _threads(view: PageView) -> list[PageThreadRow]:
 
 
 def _thread_accuracy(view: PageView, thread: int) -> PathAccuracy:
-    logged = with_flag(_chosen(view, thread, None, None), LOGGED)
-    found = lru_curve(logged) if logged.num_rows else []
+    found = _told_curve(view, _chosen(view, thread, None, None), thread, part=False)
     return accuracy(view.exact_curve(thread), found, view.options.buffer_entries)
 
 

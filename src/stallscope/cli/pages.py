@@ -57,7 +57,8 @@ def page_options(function: Callable[..., Any]) -> Callable[..., Any]:
         ("--buffer-ways", int, "N", "Of the page access buffer [4]."),
         ("--filter-entries", int, "N", "Of the LRU filter behind that [64]."),
         ("--log-entries", int, "N", "Of the log, which is read when it is full [128]."),
-        ("--refresh", int, "N", "Read hot pages after so many entries; 0: never [256]."),
+        ("--refresh", int, "N", "Read hot pages after so many entries; 0: never [0]."),
+        ("--departures", click.IntRange(0, 1), "0|1", "Log what leaves TLB and buffer, too [1]."),
     )
     for name, kind, metavar, text in reversed(sizes):
         function = click.option(name, type=kind, metavar=metavar, help=text)(function)

@@ -106,7 +106,8 @@ class PathUnit(msgspec.Struct, frozen=True, kw_only=True):
     buffer_ways: int = 4
     filter_entries: int = 64
     log_entries: int = 128
-    refresh: int = 256
+    refresh: int = 0
+    departures: int = 1
 
 
 class Chips(msgspec.Struct, frozen=True, kw_only=True):

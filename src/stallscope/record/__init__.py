@@ -32,6 +32,7 @@ class Recorded:
     exit_status: int  # as a shell would show it: 128+n for a signal
     warnings: tuple[str, ...]
     failures: tuple[StallscopeError, ...]  # what could not be kept; the target was not harmed
+    pages: int | None = None  # that were used, where nothing else is known
 
 
 def record(command: Sequence[str] = (), *, source: str = "valgrind", **options: Any) -> Recorded:

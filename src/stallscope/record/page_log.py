@@ -186,6 +186,7 @@ class PageLog:
             names.buckets(uses.column("page")),
             pa.repeat(pa.scalar(0, pa.uint32()), count),
             flags,
+            pa.repeat(pa.scalar(0, pa.uint64()), count),
         ]
         return pa.table(columns, schema=tables.arrow_schema("page_log"))
 

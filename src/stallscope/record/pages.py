@@ -74,7 +74,7 @@ def record(
                 "stallscope record --probe pages",
                 status=OWN_FAILURE,
             )
-        warnings = _write(folder, target, ran, found, active)
+        warnings, pages = _write(folder, target, ran, found, active)
     except StallscopeError:
         shutil.rmtree(folder, ignore_errors=True)
         raise
@@ -85,7 +85,7 @@ def record(
         ) from error
     finally:
         shutil.rmtree(logs, ignore_errors=True)
-    return Recorded(Recording(folder), exit_status(ran.status), warnings, ())
+    return Recorded(Recording(folder), exit_status(ran.status), warnings, (), pages)
 
 
 @dataclass(frozen=True)
@@ -129,7 +129,8 @@ def _maps(pid: int) -> str:
 
 def _write(
     folder: Path, target: Target, ran: _Ran, log: page_log.PageLog, active: int
-) -> tuple[str, ...]:
+) -> tuple[tuple[str, ...], int]:
+    """What the user should know, and how many pages were used."""
     options = PageOptions(hot=min(active, 4096))
     facts = Meta(
         format_version=tables.schemas().format_version,
@@ -166,5 +167,6 @@ def _write(
         quality.append(Quality("pages", "error", "the page log could not grow", log.header.lost))
     writer.append_quality(quality)
     sealed = writer.seal(facts)
-    tracking.store(folder, sealed, options, log.fill)
-    return tuple(row.explanation for row in quality)
+    kept = tracking.store(folder, sealed, options, log.fill)
+    used = tracking.Tracked(Recording(folder), kept).result.footprint
+    return tuple(row.explanation for row in quality), used

@@ -117,12 +117,13 @@ def show_overhead(result: PageOverhead, console: Console, limit: int) -> None:
         f"({how}), a protection fault {result.fault_cycles:,}",
     ):
         console.print(Text(line))
+    hot = any(row.refreshed for row in result.rows)
     rows = table(
         ("entries", True),
         ("reach", True),
         ("logged", True),
         ("exceptions", True),
-        ("hot pages", True),
+        *([("hot pages", True)] if hot else []),
         ("PATH", True),
         ("protection faults", True),
         ("by software", True),
@@ -133,7 +134,7 @@ def show_overhead(result: PageOverhead, console: Console, limit: int) -> None:
             size(row.reach_bytes),
             f"{row.logged:,}",
             f"{row.exceptions:,}",
-            f"{row.refreshed:,}",
+            *([f"{row.refreshed:,}"] if hot else []),
             f"{row.overhead:.2%}",
             f"{row.software_faults:,}",
             f"{row.software_overhead:.2%}",

@@ -51,7 +51,11 @@ class Status:
             self._shown = False
 
 
-def _amounts(rows: list[Meta]) -> str:
+def _amounts(rows: list[Meta], pages: int | None) -> str:
+    if pages is not None:
+        faults = sum(row.options.get("faults", 0) for row in rows)
+        seconds = sum(row.seconds or 0.0 for row in rows)
+        return f"{pages:,} pages, {amount(faults)} faults, {duration(seconds)}"
     if any(row.samples for row in rows):
         return f"{amount(sum(row.samples for row in rows))} samples"
     instructions = sum(row.instructions for row in rows)
@@ -66,7 +70,7 @@ def closing_words(recorded: Recorded, out: TextIO) -> None:
         print(f"stallscope: {clean(warning)}", file=out)
     failures(recorded, out)
     processes = f" in {len(rows)} processes" if len(rows) > 1 else ""
-    print(f"stallscope: {_amounts(rows)}{processes} in {name}", file=out)
+    print(f"stallscope: {_amounts(rows, recorded.pages)}{processes} in {name}", file=out)
     answers = recorded.recording.meta.machine != "none" or any(row.samples for row in rows)
     verb = "objects" if answers else "info"
     verb = "pages" if recorded.recording.meta.source == "pages" else verb
