@@ -151,5 +151,11 @@ def show_study(study: Any) -> None:
     )
     console.print(Text(f"  plain scheduler         {amount(found.plain)}"))
     console.print(Text(f"  one memory-bound a time {amount(found.memory_bound)}"))
-    console.print(Text(f"  gain                    {found.gain:.1%}"))
+    low, high = found.gains[0], found.gains[-1]
+    console.print(
+        Text(
+            f"  gain                    {found.gain:.1%}, the median of {len(found.gains)} "
+            f"recordings ({low:.1%} to {high:.1%})"
+        )
+    )
     console.print(Text(f"  overhead without memory-bound programs {found.overhead:.3%}"))
