@@ -86,6 +86,9 @@ def test_pages_keep_what_they_promise() -> None:
         if (row["program"], row["memory"]) == ("`lu scattered`", "25%")
     }
     assert removed["proximity"] >= 0.5 > removed["spatial"]
+    everywhere = found["every_workload"]
+    assert found["below_three_percent"] > len(everywhere) / 2
+    assert all(row["overhead"] < 0.06 for row in everywhere)
     small = [row for row in found["overhead"] if row["2,048"] < 0.06]
     assert len(small) >= len(found["overhead"]) / 2
     assert all(row["below 6% from"] is not None for row in found["overhead"])
