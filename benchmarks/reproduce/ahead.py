@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import stallscope
+from benchmarks.reproduce import charts
 from benchmarks.reproduce.lab import Lab, timed
-from benchmarks.reproduce.page import Page, Row, code, count, decimal, percent
+from benchmarks.reproduce.page import Page, Row, count, decimal, percent
 from stallscope.ahead import Pace, predict
 from stallscope.analyses.loads import Limits, loads
 
@@ -26,12 +28,13 @@ PROGRAMS = {
     "flow": ("flow", "20000", "100000", "60"),
     "health": ("health", "40", "12000", "30"),
 }
-TUNED = ("list, shuffled, with work", "hashjoin")
-SLACKS = (0, 50, 500, 5000)
-PAUSES = (100, 1000, 100000)
-SECONDARY = (1.0, 0.5, 0.1)
-PERIODS = (1, 10, 100, 1000)
-BUFFERS = (10, 50, 100, 400, 1600)
+TUNED = ("list, shuffled, with work", "bst", "flow")
+SLACKS = (1, 10, 50, 200, 1000, 5000, 20000)
+PAUSES = (10, 100, 1000, 10000, 100000, 1000000)
+SEVERAL_LOADS = ("graph", "hashjoin")
+SECONDARY = (1.0, 0.5, 0.2, 0.1, 0.05, 0.02, 0.01)
+PERIODS = (1, 3, 10, 30, 100, 300)
+BUFFERS = (10, 50, 100, 400, 1600, 6400)
 
 
 class _Programs:
@@ -95,56 +98,104 @@ def _removed(programs: _Programs, page: Page) -> None:
 
 
 def _slack_and_pause(programs: _Programs, page: Page) -> None:
-    for what, values, figure in (
-        ("slack", SLACKS, "Figure 6.4"),
-        ("pause", PAUSES, "Figure 6.5"),
+    for what, values, figure, across in (
+        ("slack", SLACKS, "Figure 6.4", "runs of the load that the assist thread may be ahead"),
+        ("pause", PAUSES, "Figure 6.5", "cycles that it waits when it is too far ahead"),
     ):
         page.heading(f"{what.capitalize()} ({figure})")
-        rows: list[Row] = []
-        for value in values:
-            cells: list[Any] = [count(value)]
-            for name in TUNED:
-                pace = Pace(**{what: value})
-                only = ("assist",)
-                view = programs.view(name)
-                made = predict(view, pace=pace, threads="smt", only=only, every=True).rows[1]
-                cells += [decimal(made.speedup), percent(made.removed)]
-            rows.append(cells)
+        made = {name: [_paced(programs.view(name), what, one) for one in values] for name in TUNED}
         headings = [what]
         for name in TUNED:
             headings += [f"{name}: speedup", f"{name}: removed"]
+        rows: list[Row] = []
+        for number, value in enumerate(values):
+            cells: list[Any] = [count(value)]
+            for name in TUNED:
+                run = made[name][number]
+                cells += [decimal(run.speedup), percent(run.removed)]
+            rows.append(cells)
         page.table(what, headings, rows)
+        _drawn(
+            page, what, "speedup", across, values, {n: [r.speedup for r in made[n]] for n in TUNED}
+        )
+
+
+def _paced(view: Any, what: str, value: int) -> Any:
+    pace = Pace(**{what: value})
+    return predict(view, pace=pace, threads="smt", only=("assist",), every=True).rows[1]
 
 
 def _found(programs: _Programs, page: Page) -> None:
     page.heading("Secondary threshold (Figure 6.6)")
+    page.text("With the threshold at the samples of the top load; others of its trace need less:")
     rows: list[Row] = []
-    view = programs.view("flow")
-    top = loads(view).rows[0].samples
+    speedups: dict[str, list[float]] = {name: [] for name in SEVERAL_LOADS}
     for share in SECONDARY:
-        limits = Limits(threshold=top, secondary=share)
-        found = loads(view, limits).delinquent
-        made = predict(view, limits, threads="smt", only=("assist",), every=True).rows[1]
-        rows.append([percent(share, 0), len(found), percent(made.removed), decimal(made.speedup)])
-    page.text("Of `flow`, with the threshold at the samples of its top load:")
-    page.table("secondary", ["secondary threshold", "loads", "removed", "speedup"], rows)
+        cells: list[Any] = [percent(share, 0)]
+        for name in SEVERAL_LOADS:
+            view = programs.view(name)
+            limits = Limits(threshold=loads(view).rows[0].samples, secondary=share)
+            made = predict(view, limits, threads="smt", every=True).rows[1]
+            speedups[name].append(made.speedup)
+            found = len(loads(view, limits).delinquent)
+            cells += [found, percent(made.removed), decimal(made.speedup)]
+        rows.append(cells)
+    headings = ["secondary threshold"]
+    for name in SEVERAL_LOADS:
+        headings += [f"{name}: loads", f"{name}: removed", f"{name}: speedup"]
+    page.table("secondary", headings, rows)
+    across = "secondary threshold, part of the first"
+    _drawn(page, "secondary", "speedup", across, SECONDARY, speedups)
+    _known(programs, page)
 
+
+def _known(programs: _Programs, page: Page) -> None:
     page.heading("Sample rate and buffer size")
     page.text(
-        """Misses of `spmv` until its top load is known: with a sample every so many misses and the
-        buffer read at 80 of 100, and with a sample every 10 misses and buffers of other sizes, read
-        at four fifths."""
+        """Misses until the top load is known: with a sample every so many misses and the buffer
+        read at 80 of 100, and with a sample every 10 misses and buffers of other sizes, read at
+        four fifths."""
     )
-    rows = []
-    for period in PERIODS:
-        found_loads = loads(programs.view("spmv", period))
-        known = found_loads.rows[0].identified
-        seen = "never" if known is None else count(known)
-        rows.append([code(f"--period {period}"), found_loads.samples, seen])
-    page.table("rate", ["sample rate", "samples", "misses until known"], rows)
-    rows = []
-    for size in BUFFERS:
-        limits = Limits(buffer=size, read_at=max(1, size * 4 // 5))
-        known = loads(programs.view("spmv", 10), limits).rows[0].identified
-        rows.append([count(size), "never" if known is None else count(known)])
-    page.table("buffer", ["buffer", "misses until known"], rows)
+    names = ("spmv", "graph")
+    by_rate = {
+        name: [loads(programs.view(name, period)).rows[0].identified for period in PERIODS]
+        for name in names
+    }
+    _until_known(page, "rate", "one sample in so many misses", PERIODS, by_rate)
+    by_size = {
+        name: [_identified(programs.view(name, 10), size) for size in BUFFERS] for name in names
+    }
+    _until_known(page, "buffer", "samples that the buffer holds", BUFFERS, by_size)
+
+
+def _identified(view: Any, size: int) -> int | None:
+    limits = Limits(buffer=size, read_at=max(1, size * 4 // 5))
+    return loads(view, limits).rows[0].identified
+
+
+def _until_known(
+    page: Page, what: str, across: str, values: Sequence[int], known: dict[str, list[int | None]]
+) -> None:
+    rows: list[Row] = []
+    for number, value in enumerate(values):
+        at = [known[name][number] for name in known]
+        rows.append([count(value), *("never" if one is None else count(one) for one in at)])
+    page.table(what, [across, *known], rows)
+    _drawn(page, what, "misses until known", across, values, known)
+
+
+def _drawn(
+    page: Page,
+    what: str,
+    axis: str,
+    across: str,
+    values: Sequence[float],
+    lines: Mapping[str, Sequence[float | None]],
+) -> None:
+    points = {
+        name: [(x, y) for x, y in zip(values, line, strict=True) if y is not None]
+        for name, line in lines.items()
+    }
+    if any(points.values()):
+        title = f"{what.capitalize()} and {axis}"
+        charts.curves(page.picture_file(what), title, axis, across, points)
