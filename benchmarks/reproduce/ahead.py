@@ -198,4 +198,5 @@ def _drawn(
     }
     if any(points.values()):
         title = f"{what.capitalize()} and {axis}"
-        charts.curves(page.picture_file(what), title, axis, across, points)
+        linear = axis == "speedup"
+        charts.curves(page.picture_file(what), title, axis, across, points, linear)

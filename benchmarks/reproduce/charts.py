@@ -43,8 +43,9 @@ def curves(
     axis: str,
     across: str,
     lines: Mapping[str, Sequence[tuple[float, float]]],
+    linear: bool = False,
 ) -> None:
-    """Both axes logarithmic, what is not above 0 left out."""
+    """Both axes logarithmic, what is not above 0 left out; `linear`: upwards from 0."""
     with matplotlib.rc_context():
         figure = _figure(4.6)
         axes = figure.add_subplot()
@@ -58,8 +59,11 @@ def curves(
                 label=name,
             )
         axes.set_xscale("log")
-        axes.set_yscale("log")
-        for scale in (axes.xaxis, axes.yaxis):
+        if linear:
+            axes.set_ylim(bottom=0)
+        else:
+            axes.set_yscale("log")
+        for scale in (axes.xaxis,) if linear else (axes.xaxis, axes.yaxis):
             scale.set_major_formatter(lambda value, _: _plain(value))
             scale.set_minor_formatter(NullFormatter())
         axes.set_ylabel(axis)
