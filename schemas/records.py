@@ -255,9 +255,11 @@ RECORDS = (
             Field("fetches", "lines of code"),
             Field("first_line", "of code"),
             Field("last_line", "of code"),
-            Field("kept", "accesses and fetches"),
+            Field("kept", "accesses"),
+            Field("kept_fetches", "fetches"),
         ),
-        tail="addresses of what was kept, 8 bytes each, then 4 bytes for each: the operation, and "
-        "what is to be looked up",
+        tail="addresses of what was kept, 8 bytes each, first accesses, then fetches; then 4 bytes "
+        "for each: the operation, or the kept accesses before the fetch, and what is to be looked "
+        "up",
     ),
 )

@@ -233,16 +233,13 @@ static void start_buffer(void) {
   __atomic_store_n(&ss_ring->desk, ss_ring->published, __ATOMIC_RELEASE);
 }
 
-static ss_word shelf[SS_RING_BUFFER_WORDS] __attribute__((aligned(64))); /* what was sifted */
-
 /* As it is, or sifted while there is enough for the reader to do. The words that it became. */
 static ULong copy_from_desk(ULong number, ULong words) {
   const ss_word* from = (const ss_word*)writing_start();
   ULong behind = number - __atomic_load_n(&ss_ring->consumed, __ATOMIC_ACQUIRE);
   if (ss_sift_wanted() && behind >= BACKLOG) {
     ss_ring->sifted = number + 1;
-    words = ss_sift(from, words, (ss_word*)((Addr)ss_ring + SS_RING_COUNTER_OFFSET), shelf);
-    from = shelf;
+    from = ss_sift(from, &words, (ss_word*)((Addr)ss_ring + SS_RING_COUNTER_OFFSET));
   } else {
     ss_sift_passed_by();
   }

@@ -8,8 +8,9 @@
 #include "pub_tool_mallocfree.h"
 #include "tool.h"
 
+/* Items begin where a cache line does. */
 struct growing {
-  void* items;
+  void *memory, *items;
   ULong count, room;
 };
 
@@ -20,7 +21,12 @@ static struct ss_sifter sifter = {.stale = True};
 static void* more(struct growing* list, ULong count, UInt bytes) {
   if (list->count + count > list->room) {
     list->room = 2 * (list->count + count) + 1024;
-    list->items = VG_(realloc)("ss.sift", list->items, list->room * bytes);
+    void* const memory = VG_(malloc)("ss.sift", list->room * bytes + 64);
+    void* const items = (void*)(((Addr)memory + 63) & ~63UL);
+    VG_(memcpy)(items, list->items, list->count * bytes);
+    VG_(free)(list->memory);
+    list->memory = memory;
+    list->items = items;
   }
   HChar* at = (HChar*)list->items + list->count * bytes;
   list->count += count;
@@ -50,7 +56,6 @@ void ss_sift_init(void) {
   if (text == NULL || !ss_options.stream) return;
   if (!read_gate(&text, &sifter.data) || !read_gate(&text, &sifter.code))
     VG_(fmsg_bad_option)("--ss-sift", "eight numbers are wanted\n");
-  sifter.keep = ss_keep_here();
   wanted = True;
   /* A few are read behind the last. */
   *(uint64_t*)more(&lines, SS_MOST_FETCHES, 8) = 0;
@@ -78,16 +83,9 @@ static UInt add_lines(const struct ss_block_shape* shape, UInt instructions) {
 void ss_sift_define(const struct ss_block_shape* shape) {
   if (!wanted) return;
   const UInt first_operation = sizes.count;
-  if (first_operation + shape->operations >= SS_KEPT_FETCH) { /* too many to be told apart */
+  if (first_operation + shape->operations >= SS_KEPT_NUMBER) { /* too many to be told apart */
     wanted = False;
     return;
-  }
-  for (UInt i = 0; i < shape->exits; i++) {
-    const struct ss_exit* exit = &shape->exit[i];
-    const UInt at = lines.count - SS_MOST_FETCHES, count = add_lines(shape, exit->instructions);
-    *(struct ss_sieve_exit*)more(&exits, 1, sizeof(struct ss_sieve_exit)) =
-        ss_sieve_exit_of(&sifter.code, (const uint64_t*)lines.items + at, count, at,
-                         first_operation, exit->operations, exit->instructions);
   }
   for (UInt i = 0; i < shape->operations; i++) {
     const struct ss_operation* one = &shape->operation[i];
@@ -95,6 +93,13 @@ void ss_sift_define(const struct ss_block_shape* shape) {
     *(uint32_t*)more(&sizes, 1, 4) = size;
     more(&spans, 1, 1);
     ((uint8_t*)spans.items)[first_operation + i] = ss_span(size, one->guarded);
+  }
+  for (UInt i = 0; i < shape->exits; i++) {
+    const struct ss_exit* exit = &shape->exit[i];
+    const UInt at = lines.count - SS_MOST_FETCHES, count = add_lines(shape, exit->instructions);
+    *(struct ss_sieve_exit*)more(&exits, 1, sizeof(struct ss_sieve_exit)) = ss_sieve_exit_of(
+        &sifter.code, (const uint64_t*)lines.items + at, count, at, first_operation,
+        exit->operations, (const uint8_t*)spans.items + first_operation, exit->instructions);
   }
   sifter.sieve.exits = exits.items;
   sifter.sieve.known = exits.count;
@@ -115,6 +120,9 @@ void ss_hand_over(ss_word* to, const ss_word* from, ULong words) {
   _mm_sfence();
 }
 
-ULong ss_sift(const ss_word* from, ULong words, ss_word* taken, ss_word* to) {
-  return ss_sift_stretch(&sifter, from, words, taken, to);
+static ss_word shelf[SS_RING_BUFFER_WORDS + SS_KEEP_SLACK] __attribute__((aligned(64)));
+
+const ss_word* ss_sift(const ss_word* from, ULong* words, ss_word* taken) {
+  *words = ss_sift_stretch(&sifter, from, *words, taken, shelf);
+  return shelf;
 }

@@ -135,9 +135,9 @@ UInt ss_block_number(const struct ss_block_shape* shape);
 void ss_sift_init(void);
 void ss_sift_define(const struct ss_block_shape* shape); /* a new block */
 Bool ss_sift_wanted(void);
-/* The words that a stretch becomes, no more than it had. `taken` counts what the reader does not
-   see any more, by exit. */
-ULong ss_sift(const ss_word* from, ULong words, ss_word* taken, ss_word* to);
+/* What a stretch becomes, no more words than it had; valid until the next one. `taken` counts what
+   the reader does not see any more, by exit. */
+const ss_word* ss_sift(const ss_word* from, ULong* words, ss_word* taken);
 void ss_sift_passed_by(void); /* blocks went into the ring unsifted */
 void ss_hand_over(ss_word* to, const ss_word* from, ULong words);
 

@@ -23,8 +23,9 @@ inline std::uint64_t address_of_single(const std::uint64_t* addresses, std::uint
 struct Batch {
   ss_batch gathered{};
   ss_lookups lookups{};
-  ss_list lines, pages;  // of the data in there
-  bool crossing;         // some of these go to several
+  ss_list lines, pages;            // of the data in there
+  ss_list code_lines, code_pages;  // of the fetches, counted from the first
+  bool crossing;                   // some of the data goes to several
   // Which of these the first levels did not have, as marks; together they are what was missed.
   ss_marks missed_lines, missed_pages;
   // For the passes, by index.
@@ -75,12 +76,14 @@ class MissedOf {
  private:
   static constexpr std::uint32_t kNone = 0xffffffff;  // behind the last entry of a list
   void add_data(std::uint32_t to);
+  void add_listed(std::uint32_t to);
   void add_fetch(std::uint32_t entry);
 
   const Batch& batch_;
   Missed& missed_;
   std::uint32_t done_ = 0;  // data accesses
-  const std::uint32_t *code_line_, *code_page_;
+  const std::uint32_t *line_, *page_, *code_line_, *code_page_;
+  bool few_;  // data accesses, so that looking for their marks would take longer than their lists
 };
 
 // How accesses of a Missed fared.

@@ -15,6 +15,7 @@ namespace stallscope::machine {
 namespace {
 
 constexpr std::uint8_t kWide = Missed::kLines | Missed::kPages;
+constexpr std::uint32_t kFew = 16;  // accesses for each that was missed
 
 // Both are aligned to 64 bytes, and have room for as many more.
 void stream_out(void* to, const void* from, std::size_t bytes) {
@@ -119,9 +120,12 @@ void Missed::hand_over(Missed& to) const {
 MissedOf::MissedOf(Batch& batch, Missed& to)
     : batch_(batch),
       missed_(to),
-      code_line_(batch.lookups.code_lines.entries),
-      code_page_(batch.lookups.code_pages.entries) {
-  for (ss_list* list : {&batch.lookups.code_lines, &batch.lookups.code_pages})
+      line_(batch.lines.entries),
+      page_(batch.pages.entries),
+      code_line_(batch.code_lines.entries),
+      code_page_(batch.code_pages.entries),
+      few_((batch.lines.count + batch.pages.count) * kFew < batch.gathered.data) {
+  for (ss_list* list : {&batch.lines, &batch.pages, &batch.code_lines, &batch.code_pages})
     list->entries[list->count] = kNone;
 }
 
@@ -130,7 +134,7 @@ void MissedOf::add_until(std::uint32_t index) {
   for (;;) {
     const std::uint32_t entry = std::min(*code_line_, *code_page_);
     if (entry == kNone) break;
-    const std::uint32_t before = batch_.gathered.before[index_of(entry) - SS_FIRST_FETCH];
+    const std::uint32_t before = batch_.gathered.before[index_of(entry)];
     if (before > index) break;
     add_data(before);
     add_fetch(entry);
@@ -140,7 +144,7 @@ void MissedOf::add_until(std::uint32_t index) {
 
 void MissedOf::add_fetch(std::uint32_t entry) {
   const std::uint32_t at = missed_.count++;
-  missed_.addresses[at] = batch_.gathered.addresses[index_of(entry)];
+  missed_.addresses[at] = batch_.gathered.addresses[SS_FIRST_FETCH + index_of(entry)];
   missed_.operations[at] = Missed::kFetch;
   missed_.what[at] = 0;
   for (auto& [list, what] : {std::pair(&code_line_, Missed::kLine), {&code_page_, Missed::kPage}}) {
@@ -152,8 +156,24 @@ void MissedOf::add_fetch(std::uint32_t entry) {
 
 void MissedOf::add_data(std::uint32_t to) {
   static const AddMarked add = add_marked_here();
+  if (few_) return add_listed(to);
   add(batch_, missed_, done_, to);
   done_ = to;
+}
+
+void MissedOf::add_listed(std::uint32_t to) {
+  for (;;) {
+    const std::uint32_t index = std::min(index_of(*line_), index_of(*page_));
+    if (index >= to) return;
+    const std::uint32_t at = missed_.count++;
+    missed_.addresses[at] = batch_.gathered.addresses[index];
+    missed_.operations[at] = batch_.gathered.operations[index];
+    missed_.what[at] = batch_.missed_lines.of[index] | batch_.missed_pages.of[index];
+    if (missed_.what[at] & kWide) [[unlikely]]
+      add_wide(batch_, missed_, index, at);
+    line_ += index_of(*line_) == index;
+    page_ += index_of(*page_) == index;
+  }
 }
 
 }  // namespace stallscope::machine

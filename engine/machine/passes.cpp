@@ -166,12 +166,17 @@ Passes::Stage Passes::stage_of(Level& level, Tells tells, bool first) {
 }
 
 void Passes::list(Batch& batch) {
-  const auto count = static_cast<std::uint32_t>(batch.gathered.data);
-  const Split lengths =
-      split(batch.lookups.data.of, count, batch.lines.entries, batch.pages.entries);
-  batch.lines.count = lengths.lines;
-  batch.pages.count = lengths.pages;
-  batch.crossing = lengths.crossing;
+  const auto list_marked = [](const ss_marks& marks, std::uint64_t count, ss_list& lines,
+                              ss_list& pages) {
+    const Split lengths =
+        split(marks.of, static_cast<std::uint32_t>(count), lines.entries, pages.entries);
+    lines.count = lengths.lines;
+    pages.count = lengths.pages;
+    return lengths.crossing;
+  };
+  const ss_batch& gathered = batch.gathered;
+  batch.crossing = list_marked(batch.lookups.data, gathered.data, batch.lines, batch.pages);
+  list_marked(batch.lookups.code, gathered.fetches, batch.code_lines, batch.code_pages);
 }
 
 void Passes::enter(Batch& batch, bool victims) {
@@ -182,11 +187,10 @@ void Passes::enter(Batch& batch, bool victims) {
   const bool watched = victims && watches(data_.cache);
   enter_first(batch, data_.cache, batch.lines, &batch.missed_lines, SS_MARK_LINE, watched);
   enter_first(batch, data_.tlb, batch.pages, &batch.missed_pages, SS_MARK_PAGE, false);
-  ss_list &lines = batch.lookups.code_lines, &pages = batch.lookups.code_pages;
-  if (!code_.cache.level) lines.count = 0;
-  if (!code_.tlb.level) pages.count = 0;
-  enter_first(batch, code_.cache, lines, nullptr, 0, victims && watches(code_.cache));
-  enter_first(batch, code_.tlb, pages, nullptr, 0, false);
+  if (!code_.cache.level) batch.code_lines.count = 0;
+  if (!code_.tlb.level) batch.code_pages.count = 0;
+  enter_first(batch, code_.cache, batch.code_lines, nullptr, 0, victims && watches(code_.cache));
+  enter_first(batch, code_.tlb, batch.code_pages, nullptr, 0, false);
 }
 
 bool Passes::watches(const Stage& stage) const {
@@ -216,13 +220,14 @@ void Passes::count_evictions(Stage& stage) {
   stage.empty = empty;
 }
 
-// The first level of its path. Leaves in the list what it did not have.
+// The first level of its path. Leaves in the list what it did not have. Without marks: of fetches.
 void Passes::enter_first(Batch& batch, Stage& stage, ss_list& list, ss_marks* marks,
                          std::uint8_t mark, bool victims) {
   const bool crossing = marks && batch.crossing;  // no fetch does
-  list.count =
-      look_up(stage, {batch.gathered.addresses, batch.last, list.entries, list.count, crossing,
-                      victims ? batch.victims : nullptr, marks ? marks->of : nullptr, mark});
+  const std::uint32_t first = marks ? 0 : SS_FIRST_FETCH;
+  list.count = look_up(
+      stage, {batch.gathered.addresses + first, batch.last, list.entries, list.count, crossing,
+              victims ? batch.victims + first : nullptr, marks ? marks->of : nullptr, mark});
 }
 
 const Outcomes& Passes::go_on(Missed& missed) {

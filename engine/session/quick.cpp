@@ -16,20 +16,24 @@ namespace {
 constexpr std::size_t kSpansMore = 4;  // are read behind the last
 static_assert(CodeLines::kSlack >= SS_MOST_FETCHES);
 
-// How many entries in front are of operations below `known`, and none of a fetch. Sixteen at a
-// time, which the compiler makes few instructions of.
-std::uint32_t data_in_a_row(const std::uint32_t* entries, std::uint32_t count,
-                            std::uint32_t known) {
-  constexpr std::uint32_t kStep = 16;
-  std::uint32_t row = 0;
-  for (; row + kStep <= count; row += kStep) {
-    std::uint32_t others = 0;
-    for (std::uint32_t i = 0; i < kStep; ++i)
-      others += (entries[row + i] & SS_KEPT_OPERATION) >= known;
-    if (others) break;
+// What was kept of accesses by the capture tool, see sieve/sift.h; loops that the compiler makes
+// few instructions of.
+struct Unpacked {
+  std::uint32_t most = 0;   // of the numbers
+  std::uint32_t marks = 0;  // of all
+};
+Unpacked unpack_numbers(const std::uint32_t* kept, std::uint32_t count, std::uint32_t* numbers,
+                        ss_marks& marks) {
+  Unpacked all;
+  for (std::uint32_t i = 0; i < count; ++i) {
+    numbers[i] = kept[i] & SS_KEPT_NUMBER;
+    all.most = std::max(all.most, numbers[i]);
   }
-  while (row < count && (entries[row] & SS_KEPT_OPERATION) < known) ++row;
-  return row;
+  for (std::uint32_t i = 0; i < count; ++i) {
+    marks.of[i] = static_cast<std::uint8_t>(kept[i] >> SS_KEPT_SHIFT);
+    all.marks |= kept[i] >> SS_KEPT_SHIFT;
+  }
+  return all;
 }
 
 }  // namespace
@@ -86,13 +90,6 @@ Quick::Meaning Quick::meaning_of(const machine::Machine& machine, machine::Outco
 }
 
 void Quick::learn_exits() {
-  for (std::size_t number = exits_.size(); number < code_.exits.size(); ++number) {
-    const stream::Exit& exit = code_.exits[number];
-    const auto lines = lines_.of(static_cast<std::uint32_t>(number));
-    exits_.push_back(ss_sieve_exit_of(&fetch_.get(), lines.data(), lines.size(),
-                                      lines_.first_of(static_cast<std::uint32_t>(number)),
-                                      exit.first_operation, exit.operations, exit.instructions));
-  }
   spans_.resize(spans_.size() - std::min(spans_.size(), kSpansMore));
   for (std::size_t i = spans_.size(); i < code_.operations.size(); ++i) {
     const stream::Operation& operation = code_.operations[i];
@@ -104,6 +101,14 @@ void Quick::learn_exits() {
     new_prefetches_.push_back(static_cast<std::uint32_t>(i));
   }
   spans_.resize(spans_.size() + kSpansMore);
+  for (std::size_t number = exits_.size(); number < code_.exits.size(); ++number) {
+    const stream::Exit& exit = code_.exits[number];
+    const auto lines = lines_.of(static_cast<std::uint32_t>(number));
+    exits_.push_back(ss_sieve_exit_of(&fetch_.get(), lines.data(), lines.size(),
+                                      lines_.first_of(static_cast<std::uint32_t>(number)),
+                                      exit.first_operation, exit.operations,
+                                      spans_.data() + exit.first_operation, exit.instructions));
+  }
   sieve_.exits = exits_.data();
   sieve_.known = exits_.size();
   sieve_.lines = lines_.all();
@@ -112,7 +117,7 @@ void Quick::learn_exits() {
 
 std::size_t Quick::on_blocks(std::span<const std::uint64_t> words, std::uint64_t* taken) {
   // No block that is gathered at once is read behind the end if it begins before this.
-  constexpr std::size_t kAtEnd = SS_MOST_AT_ONCE + 4;
+  constexpr std::size_t kAtEnd = SS_MOST_AT_ONCE + SS_DATA_AT_ONCE;
   if (words.size() <= kAtEnd) return 0;
   const std::uint64_t* at = words.data();
   const std::uint64_t* const end = at + (words.size() - kAtEnd);
@@ -132,8 +137,8 @@ void Quick::on_block(std::uint32_t exit, const std::uint64_t* addresses) {
     return on_large_block(exit, addresses);
   std::uint64_t copied[SS_MOST_AT_ONCE + 3];  // some are read behind the end
   std::copy_n(addresses, one.length - 1u, copied);
-  ss_gather_one(&sieve_, &one, copied, &gathered_, &gathered_.data, &gathered_.fetches,
-                &sieve_.last_line);
+  gathered_.data = ss_gather_one(&sieve_, &one, copied, &gathered_, gathered_.data,
+                                 &gathered_.fetches, &sieve_.last_line);
   sieve_.instructions += one.instructions;
 }
 
@@ -167,12 +172,12 @@ void Quick::on_large_block(std::uint32_t exit, const std::uint64_t* addresses) {
 
 // As a batch of its own.
 Status Quick::on_sifted(const ss_sifted& sifted, std::string_view kept) {
-  const std::uint64_t count = sifted.kept;
-  if (count > SS_BATCH_ALL || kept.size() != count * 12)
+  if (sifted.kept > SS_FIRST_FETCH || sifted.kept_fetches > SS_FIRST_FETCH ||
+      kept.size() != (sifted.kept + sifted.kept_fetches) * SS_KEPT_BYTES)
     return Error{"the stream has sifted accesses of the wrong length", "", ""};
   if (gathered_.data + gathered_.fetches > 0) enter();
   if (sizes_.size() < code_.operations.size()) learn_exits();
-  if (!unpack(kept, static_cast<std::uint32_t>(count)))
+  if (!unpack(sifted, reinterpret_cast<const std::uint64_t*>(kept.data())))
     return Error{"the stream has sifted accesses that cannot be", "", ""};
   sieve_.instructions += sifted.instructions;
   accesses_ += sifted.accesses;
@@ -185,41 +190,21 @@ Status Quick::on_sifted(const ss_sifted& sifted, std::string_view kept) {
   return Done{};
 }
 
-bool Quick::unpack(std::string_view kept, std::uint32_t count) {
-  const auto* const addresses = reinterpret_cast<const std::uint64_t*>(kept.data());
-  const auto* const operations = reinterpret_cast<const std::uint32_t*>(addresses + count);
-  std::uint8_t* const what = batch_.lookups.data.of;
-  const auto known = static_cast<std::uint32_t>(sizes_.size());
-  ss_list &code_lines = batch_.lookups.code_lines, &code_pages = batch_.lookups.code_pages;
-  code_lines.count = code_pages.count = 0;
-  std::uint32_t data = 0, fetches = 0, all = 0;
-  for (std::uint32_t done = 0;; ++done) {
-    // Data in a row, which nearly all is.
-    const std::uint32_t room = std::min<std::uint32_t>(count - done, SS_FIRST_FETCH - data);
-    const std::uint32_t row = data_in_a_row(operations + done, room, known);
-    for (std::uint32_t i = 0; i < row; ++i)
-      gathered_.operations[data + i] = operations[done + i] & SS_KEPT_OPERATION;
-    for (std::uint32_t i = 0; i < row; ++i) {
-      const std::uint32_t looked_up = operations[done + i] >> SS_KEPT_SHIFT;
-      what[data + i] = static_cast<std::uint8_t>(looked_up);
-      all |= looked_up;
-    }
-    std::copy_n(addresses + done, row, gathered_.addresses + data);
-    data += row;
-    done += row;
-    if (done == count) break;
-    const std::uint32_t fetch = operations[done];
-    if ((fetch & SS_KEPT_OPERATION) != SS_KEPT_FETCH || fetches == SS_FIRST_FETCH) return false;
-    const std::uint32_t index = SS_FIRST_FETCH + fetches;
-    gathered_.addresses[index] = addresses[done];
-    gathered_.before[fetches++] = data;
-    for (auto [list, mark] :
-         {std::pair(&code_lines, SS_MARK_LINE), std::pair(&code_pages, SS_MARK_PAGE)})
-      if (fetch >> SS_KEPT_SHIFT & mark) list->entries[list->count++] = ss_entry(index, false);
-  }
+bool Quick::unpack(const ss_sifted& sifted, const std::uint64_t* addresses) {
+  const auto data = static_cast<std::uint32_t>(sifted.kept),
+             fetches = static_cast<std::uint32_t>(sifted.kept_fetches);
+  const auto* const numbers = reinterpret_cast<const std::uint32_t*>(addresses + data + fetches);
+  std::copy_n(addresses, data, gathered_.addresses);
+  std::copy_n(addresses + data, fetches, gathered_.addresses + SS_FIRST_FETCH);
+  const Unpacked of_data = unpack_numbers(numbers, data, gathered_.operations, batch_.lookups.data);
+  const Unpacked of_code =
+      unpack_numbers(numbers + data, fetches, gathered_.before, batch_.lookups.code);
   constexpr std::uint32_t kWide = SS_MARK_LINES | SS_MARK_PAGES;
-  for (std::uint32_t i = 0; (all & kWide) && i < data; ++i)
-    if (what[i] & kWide) [[unlikely]]
+  if (data > 0 && of_data.most >= sizes_.size()) return false;
+  if (fetches > 0 && (of_code.most > data || of_code.marks & kWide)) return false;
+  if (!std::is_sorted(gathered_.before, gathered_.before + fetches)) return false;
+  for (std::uint32_t i = 0; (of_data.marks & kWide) && i < data; ++i)
+    if (batch_.lookups.data.of[i] & kWide) [[unlikely]]
       batch_.last[i] = machine::last_byte(gathered_.addresses[i], sizes_[gathered_.operations[i]]);
   gathered_.data = data;
   gathered_.fetches = fetches;

@@ -105,7 +105,7 @@ class Quick {
   // it is enough, or at once.
   void pass(bool at_once);
   // Puts what was sifted elsewhere into the batch and its lists; false where it cannot be.
-  bool unpack(std::string_view kept, std::uint32_t count);
+  bool unpack(const ss_sifted& sifted, const std::uint64_t* addresses);
   // Where the first data cache's misses are sampled: remembers whom those threw out that the second
   // thread will take, so that nobody else's victims have to travel.
   void foresee_samples(Turn& turn);

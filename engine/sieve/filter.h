@@ -18,29 +18,18 @@ SS_SIEVE uint64_t ss_is_new(uint64_t* seen, uint64_t mask, uint64_t number) {
   return is_new;
 }
 
-/* Lists an access at this place if it is new: 1, else 0. */
-SS_SIEVE uint64_t ss_list_new(uint64_t* seen, uint64_t mask, uint64_t number, uint64_t index,
-                              struct ss_list* list, uint64_t at) {
-  list->entries[at] = ss_entry(index, 0);
-  return ss_is_new(seen, mask, number);
-}
-
 /* Fetches. `line_bits` and `page_bits` are the gate's, and given
    apart because they are mostly constants. */
 SS_SIEVE void ss_filter_code(const struct ss_gate* gate, uint32_t line_bits, uint32_t page_bits,
-                             const struct ss_batch* batch, struct ss_list* line_list,
-                             struct ss_list* page_list) {
-  uint64_t *const lines = gate->lines, *const pages = gate->pages;
-  const uint64_t line_mask = gate->line_mask, page_mask = gate->page_mask;
-  const uint64_t end = SS_FIRST_FETCH + batch->fetches;
-  uint64_t line_count = 0, page_count = 0;
-  for (uint64_t i = SS_FIRST_FETCH; i < end; i++) {
-    const uint64_t address = batch->addresses[i];
-    line_count += ss_list_new(lines, line_mask, address >> line_bits, i, line_list, line_count);
-    page_count += ss_list_new(pages, page_mask, address >> page_bits, i, page_list, page_count);
+                             const struct ss_batch* batch, struct ss_marks* marks) {
+  const struct ss_gate own = *gate; /* that nobody else can change */
+  const uint64_t* const addresses = batch->addresses + SS_FIRST_FETCH;
+  const uint64_t count = batch->fetches;
+  for (uint64_t i = 0; i < count; i++) {
+    const uint64_t line = ss_is_new(own.lines, own.line_mask, addresses[i] >> line_bits);
+    const uint64_t page = ss_is_new(own.pages, own.page_mask, addresses[i] >> page_bits);
+    marks->of[i] = (uint8_t)(line * SS_MARK_LINE + page * SS_MARK_PAGE);
   }
-  line_list->count = (uint32_t)line_count;
-  page_list->count = (uint32_t)page_count;
 }
 
 /* One data access; 1 if it does not count. `line_bits` and `page_bits` are the gate's. */
@@ -91,11 +80,10 @@ SS_SIEVE int ss_gate_usual(const struct ss_gate* gate) {
   return gate->line_bits == SS_LINE_BITS && gate->page_bits == SS_PAGE_BITS;
 }
 
-/* What a batch has to look up, of each kind: data by marks, fetches by lists; and what is
-   remembered from batch to batch. Begins as zeroes. */
+/* What a batch has to look up, by marks, and what is remembered from batch to batch. Begins as
+   zeroes. */
 struct ss_lookups {
-  struct ss_marks data;
-  struct ss_list code_lines, code_pages;
+  struct ss_marks data, code;
   struct ss_rest rest;
   uint32_t alone; /* batches that the window goes on filtering alone */
   uint32_t cold;  /* what sets saw has just been forgotten */
@@ -133,9 +121,9 @@ static inline uint64_t ss_filter(const struct ss_gate* data, const struct ss_gat
                                  const struct ss_batch* batch, const uint32_t* sizes,
                                  uint64_t* last, struct ss_lookups* to) {
   if (ss_gate_usual(code))
-    ss_filter_code(code, SS_LINE_BITS, SS_PAGE_BITS, batch, &to->code_lines, &to->code_pages);
+    ss_filter_code(code, SS_LINE_BITS, SS_PAGE_BITS, batch, &to->code);
   else
-    ss_filter_code(code, code->line_bits, code->page_bits, batch, &to->code_lines, &to->code_pages);
+    ss_filter_code(code, code->line_bits, code->page_bits, batch, &to->code);
 #if defined(__x86_64__)
   if (ss_window_serves(data)) return ss_filter_twice(data, batch, sizes, last, to);
 #endif
@@ -145,7 +133,7 @@ static inline uint64_t ss_filter(const struct ss_gate* data, const struct ss_gat
                               &to->data);
 }
 
-/* Of 64 accesses in a row: those that are in a list, a bit each. */
+/* Of 64 accesses in a row: those that are marked, a bit each. */
 SS_SIEVE uint64_t ss_marked(const uint8_t* marks) {
   uint64_t marked = 0;
 #if defined(__SSE2__)

@@ -38,20 +38,24 @@ SS_SIEVE void ss_gate_forget(const struct ss_gate* gate) {
 #define SS_BATCH_ROOM 1024   /* data accesses, and as many fetches */
 #define SS_MOST_AT_ONCE 128  /* data accesses that are added at once */
 #define SS_FETCHES_AT_ONCE 4 /* and fetches, of most blocks */
+#define SS_DATA_AT_ONCE 8    /* and data accesses of most blocks; as many words are read */
 #define SS_MOST_FETCHES 16   /* of any that is added at once */
+#define SS_READ_AHEAD 512    /* words; where the host's own prefetching ends with the page */
 #define SS_FIRST_FETCH (SS_BATCH_ROOM + 2 * SS_MOST_AT_ONCE)
 #define SS_BATCH_ALL (2 * SS_FIRST_FETCH)
 
-/* One way out of a block. */
+/* One way out of a block: a cache line, with what most of them need. */
 struct ss_sieve_exit {
-  uint64_t first_line, last_line; /* of code; SS_NOTHING and SS_NO_LINE where none are fetched */
+  uint64_t lines[SS_FETCHES_AT_ONCE]; /* of code, the first; SS_NOTHING where none are fetched */
+  uint64_t last_line;                 /* of code; SS_NO_LINE where none are fetched */
+  uint8_t spans[SS_DATA_AT_ONCE];     /* of its first operations */
   uint32_t first_operation;
   uint32_t lines_at; /* index of its first line among all */
-  uint16_t length;   /* words in the stream: its operations and one; or SS_LARGE */
-  uint8_t lines;
-  uint8_t loops; /* once its lines of code were fetched, fetching them again changes nothing */
   uint32_t instructions;
-};
+  uint16_t length; /* words in the stream: its operations and one; or SS_LARGE */
+  uint8_t fetches; /* lines of code */
+  uint8_t loops;   /* once its lines of code were fetched, fetching them again changes nothing */
+} __attribute__((aligned(64)));
 #define SS_LARGE 0 /* what is not gathered at once */
 #define SS_NO_LINE (~0ULL)
 #define SS_NOTHING (~1ULL) /* a line that is never the last */
@@ -67,20 +71,24 @@ SS_SIEVE int ss_lie_apart(const struct ss_gate* code, const uint64_t* lines, uin
                         (high >> code->page_bits) - (low >> code->page_bits) <= code->page_mask);
 }
 
-/* `lines` are the exit's own, and `lines_at` their place among all. */
+/* `lines` are the exit's own, and `lines_at` their place among all; `spans` those of its
+   operations. */
 SS_SIEVE struct ss_sieve_exit ss_sieve_exit_of(const struct ss_gate* code, const uint64_t* lines,
                                                uint64_t count, uint32_t lines_at,
                                                uint32_t first_operation, uint32_t operations,
-                                               uint32_t instructions) {
+                                               const uint8_t* spans, uint32_t instructions) {
   const int large = operations > SS_MOST_AT_ONCE || count > SS_MOST_FETCHES;
-  const struct ss_sieve_exit exit = {count ? lines[0] : SS_NOTHING,
-                                     count ? lines[count - 1] : SS_NO_LINE,
-                                     first_operation,
-                                     lines_at,
-                                     (uint16_t)(large ? SS_LARGE : operations + 1),
-                                     (uint8_t)(large ? 0 : count),
-                                     (uint8_t)ss_lie_apart(code, lines, count),
-                                     instructions};
+  struct ss_sieve_exit exit;
+  for (uint64_t i = 0; i < SS_FETCHES_AT_ONCE; i++) exit.lines[i] = i < count ? lines[i] : 0;
+  if (count == 0) exit.lines[0] = SS_NOTHING;
+  exit.last_line = count ? lines[count - 1] : SS_NO_LINE;
+  for (uint32_t i = 0; i < SS_DATA_AT_ONCE; i++) exit.spans[i] = i < operations ? spans[i] : 0;
+  exit.first_operation = first_operation;
+  exit.lines_at = lines_at;
+  exit.instructions = instructions;
+  exit.length = (uint16_t)(large ? SS_LARGE : operations + 1);
+  exit.fetches = (uint8_t)(large ? 0 : count);
+  exit.loops = (uint8_t)ss_lie_apart(code, lines, count);
   return exit;
 }
 
@@ -163,18 +171,50 @@ SS_SIEVE int ss_has_room(uint64_t data, uint64_t fetches) {
   return ((data | fetches) & ~(uint64_t)(SS_BATCH_ROOM - 1)) == 0;
 }
 
-/* What one way out of a block did, at these places. */
-SS_SIEVE void ss_gather_one(const struct ss_sieve* sieve, const struct ss_sieve_exit* one,
-                            const uint64_t* addresses, struct ss_batch* batch, uint64_t* data,
-                            uint64_t* fetches, uint64_t* last_line) {
+/* What one way out of a block did, at these places; where the next access goes. */
+typedef uint64_t ss_add_exit(const struct ss_sieve* sieve, const struct ss_sieve_exit* one,
+                             const uint64_t* addresses, struct ss_batch* batch, uint64_t data,
+                             uint64_t* fetches, uint64_t* last_line);
+
+SS_SIEVE uint64_t ss_gather_one(const struct ss_sieve* sieve, const struct ss_sieve_exit* one,
+                                const uint64_t* addresses, struct ss_batch* batch, uint64_t data,
+                                uint64_t* fetches, uint64_t* last_line) {
   /* What was fetched last need not be fetched again. */
-  const uint64_t same = one->first_line == *last_line;
-  *fetches = ss_add_fetches(batch, *fetches, *data, sieve->lines + one->lines_at + same,
-                            one->lines - same);
+  const uint64_t same = one->lines[0] == *last_line;
+  *fetches = ss_add_fetches(batch, *fetches, data, sieve->lines + one->lines_at + same,
+                            one->fetches - same);
   *last_line = one->last_line;
-  *data = ss_add_data(batch, *data, addresses, one->length - 1u, one->first_operation,
-                      sieve->spans + one->first_operation);
+  return ss_add_data(batch, data, addresses, one->length - 1u, one->first_operation,
+                     sieve->spans + one->first_operation);
 }
+
+#if defined(__x86_64__)
+/* The same without a loop for most blocks, and without memory other than the exit's. Reads as many
+   words as most blocks have at most. */
+SS_AVX512 static inline __attribute__((always_inline)) uint64_t ss_gather_one_avx512(
+    const struct ss_sieve* sieve, const struct ss_sieve_exit* one, const uint64_t* addresses,
+    struct ss_batch* batch, uint64_t data, uint64_t* fetches, uint64_t* last_line) {
+  const uint64_t count = one->length - 1u, same = one->lines[0] == *last_line;
+  const uint64_t at = *fetches;
+  /* Of four lines and the word behind them. */
+  _mm256_storeu_si256((__m256i*)(void*)(batch->addresses + SS_FIRST_FETCH + at),
+                      _mm256_loadu_si256((const __m256i*)(const void*)(one->lines + same)));
+  ss_store_four(batch->before + at, (uint32_t)data, 0);
+  if (__builtin_expect(one->fetches > SS_FETCHES_AT_ONCE, 0))
+    ss_add_fetches(batch, at, data, sieve->lines + one->lines_at + same, one->fetches - same);
+  *fetches = at + one->fetches - same;
+  *last_line = one->last_line;
+  _mm512_storeu_si512(batch->addresses + data, _mm512_loadu_si512(addresses));
+  __builtin_memcpy(batch->spans + data, one->spans, sizeof one->spans);
+  _mm256_storeu_si256((__m256i*)(void*)(batch->operations + data),
+                      _mm256_add_epi32(_mm256_set1_epi32((int)one->first_operation),
+                                       _mm256_set_epi32(7, 6, 5, 4, 3, 2, 1, 0)));
+  if (__builtin_expect(count > SS_DATA_AT_ONCE, 0))
+    ss_add_data(batch, data, addresses, count, one->first_operation,
+                sieve->spans + one->first_operation);
+  return data + count;
+}
+#endif
 
 /* One round of a loop, at `at`; where the next access goes. */
 typedef uint64_t ss_add(struct ss_batch* to, uint64_t at, const uint64_t* accessed, uint64_t count,
@@ -210,44 +250,19 @@ SS_SIEVE const uint64_t* ss_gather_rounds(struct ss_sieve* sieve, const uint64_t
   for (; at < end && *at == head && ss_has_room(data, 0); at += length, times++)
     data = add(batch, data, at + 1, length - 1, one->first_operation, spans);
   batch->data = data;
-  batch->refetches += times * (one->lines - (uint64_t)(one->first_line == one->last_line));
+  batch->refetches += times * (one->fetches - (uint64_t)(one->lines[0] == one->last_line));
   taken[SS_HEAD_THREAD(head)] += times;
   sieve->instructions += times * one->instructions;
   return at;
 }
 
-typedef const uint64_t* ss_gather_loop(struct ss_sieve* sieve, const uint64_t* at,
-                                       const uint64_t* end, uint64_t* taken,
-                                       struct ss_batch* batch);
-
-static __attribute__((noinline, unused)) const uint64_t* ss_gather_plainly(struct ss_sieve* sieve,
-                                                                           const uint64_t* at,
-                                                                           const uint64_t* end,
-                                                                           uint64_t* taken,
-                                                                           struct ss_batch* batch) {
-  return ss_gather_rounds(sieve, at, end, taken, batch, ss_add_data);
-}
-
-#if defined(__x86_64__)
-SS_AVX512 static __attribute__((noinline)) const uint64_t* ss_gather_avx512(
-    struct ss_sieve* sieve, const uint64_t* at, const uint64_t* end, uint64_t* taken,
-    struct ss_batch* batch) {
-  return ss_gather_rounds(sieve, at, end, taken, batch, ss_add_data_avx512);
-}
-#endif
-
-SS_SIEVE ss_gather_loop* ss_gather_loop_here(void) {
-#if defined(__x86_64__)
-  if (ss_has_avx512()) return ss_gather_avx512;
-#endif
-  return ss_gather_plainly;
-}
-
 /* Gathers the blocks that stand in a row at the front of a stretch of the stream, as far as they
    are known and there is room; where the rest begins. Counts them in `taken`, by exit. Reads up to
-   three words behind a block, which must be there. */
-SS_SIEVE const uint64_t* ss_gather(struct ss_sieve* sieve, const uint64_t* at, const uint64_t* end,
-                                   uint64_t* taken, struct ss_batch* batch) {
+   SS_DATA_AT_ONCE words behind a block, which must be there. */
+SS_SIEVE const uint64_t* ss_gather_with(struct ss_sieve* sieve, const uint64_t* at,
+                                        const uint64_t* end, uint64_t* taken,
+                                        struct ss_batch* batch, ss_add_exit* add_exit,
+                                        ss_add* add_round) {
   for (;;) {
     const struct ss_sieve own = *sieve; /* that nobody else can change */
     uint64_t data = batch->data, fetches = batch->fetches;
@@ -257,11 +272,13 @@ SS_SIEVE const uint64_t* ss_gather(struct ss_sieve* sieve, const uint64_t* at, c
       const uint32_t exit = SS_HEAD_THREAD(head);
       if (exit >= own.known) break;
       const struct ss_sieve_exit* const one = &own.exits[exit];
+      /* Where the next block begins is known without waiting for what is known of this one. */
+      const uint64_t* const next = at + (head >> 32);
       if (one->length != head >> 32) break;
+      __builtin_prefetch(at + SS_READ_AHEAD);
       taken[exit]++;
       instructions += one->instructions;
-      ss_gather_one(&own, one, at + 1, batch, &data, &fetches, &last_line);
-      const uint64_t* const next = at + one->length;
+      data = add_exit(&own, one, at + 1, batch, data, &fetches, &last_line);
       looping = *at == *next && one->loops;
       at = next;
       if (__builtin_expect(looping, 0)) break;
@@ -271,8 +288,32 @@ SS_SIEVE const uint64_t* ss_gather(struct ss_sieve* sieve, const uint64_t* at, c
     sieve->last_line = last_line;
     sieve->instructions += instructions;
     if (!looping) return at;
-    at = ss_gather_loop_here()(sieve, at, end, taken, batch);
+    at = ss_gather_rounds(sieve, at, end, taken, batch, add_round);
   }
+}
+
+static __attribute__((noinline, unused)) const uint64_t* ss_gather_plainly(struct ss_sieve* sieve,
+                                                                           const uint64_t* at,
+                                                                           const uint64_t* end,
+                                                                           uint64_t* taken,
+                                                                           struct ss_batch* batch) {
+  return ss_gather_with(sieve, at, end, taken, batch, ss_gather_one, ss_add_data);
+}
+
+#if defined(__x86_64__)
+SS_AVX512 static __attribute__((noinline)) const uint64_t* ss_gather_avx512(
+    struct ss_sieve* sieve, const uint64_t* at, const uint64_t* end, uint64_t* taken,
+    struct ss_batch* batch) {
+  return ss_gather_with(sieve, at, end, taken, batch, ss_gather_one_avx512, ss_add_data_avx512);
+}
+#endif
+
+SS_SIEVE const uint64_t* ss_gather(struct ss_sieve* sieve, const uint64_t* at, const uint64_t* end,
+                                   uint64_t* taken, struct ss_batch* batch) {
+#if defined(__x86_64__)
+  if (ss_has_avx512()) return ss_gather_avx512(sieve, at, end, taken, batch);
+#endif
+  return ss_gather_plainly(sieve, at, end, taken, batch);
 }
 
 #endif

@@ -6,104 +6,103 @@
 
 #include "sieve/filter.h"
 
-/* What a filter kept of a batch, in the order of the program, as the capture tool hands it on. */
+/* What was kept of a batch stands behind the record's head: addresses of data, addresses of
+   fetches; then a number for each, with its marks above: of data its operation, of a fetch how many
+   of the data that was kept came before it. */
 #define SS_KEPT_SHIFT 28
-#define SS_KEPT_OPERATION ((1u << SS_KEPT_SHIFT) - 1)
-#define SS_KEPT_FETCH SS_KEPT_OPERATION /* in place of an operation's number */
-/* Above the number: what is to be looked up, as marks. */
+#define SS_KEPT_NUMBER ((1u << SS_KEPT_SHIFT) - 1)
+#define SS_KEPT_BYTES 12 /* of each */
+#define SS_KEEP_SLACK 8  /* words that may be written behind what was kept */
 
-struct ss_kept {
-  uint64_t addresses[SS_BATCH_ALL + 16]; /* some may be written behind the last */
-  uint32_t operations[SS_BATCH_ALL + 16];
+/* The accesses of a batch that are marked: 64 to a word. */
+struct ss_picked {
+  uint64_t bits[SS_FIRST_FETCH / 64 + 1];
+  uint32_t before[SS_FIRST_FETCH / 64 + 1]; /* that are marked in front of these */
 };
 
-/* The data accesses of a batch that are marked. */
-typedef uint32_t ss_keep(const struct ss_batch* batch, const struct ss_marks* marks, uint64_t from,
-                         uint64_t to, struct ss_kept* kept, uint32_t count);
-
-static inline uint32_t ss_keep_data(const struct ss_batch* batch, const struct ss_marks* marks,
-                                    uint64_t from, uint64_t to, struct ss_kept* kept,
-                                    uint32_t count) {
-  for (uint64_t base = from & ~63ULL; base < to; base += 64) {
-    uint64_t marked = ss_marked(marks->of + base) & ss_within(base, from, to);
-    for (; marked; marked &= marked - 1) {
-      const uint64_t index = base + (uint64_t)__builtin_ctzll(marked);
-      kept->addresses[count] = batch->addresses[index];
-      kept->operations[count++] = batch->operations[index] | (uint32_t)marks->of[index]
-                                                                 << SS_KEPT_SHIFT;
-    }
+/* How many there are. */
+SS_SIEVE uint32_t ss_pick(const struct ss_marks* marks, uint64_t count, struct ss_picked* to) {
+  uint32_t sum = 0;
+  for (uint64_t base = 0, at = 0; base <= count; base += 64, at++) {
+    to->bits[at] = base < count ? ss_marked(marks->of + base) & ss_within(base, 0, count) : 0;
+    to->before[at] = sum;
+    sum += (uint32_t)__builtin_popcountll(to->bits[at]);
   }
-  return count;
+  return sum;
+}
+
+/* How many are marked in front of this one. */
+SS_SIEVE uint32_t ss_picked_before(const struct ss_picked* picked, uint32_t index) {
+  const uint64_t below = (1ULL << (index & 63)) - 1;
+  return picked->before[index >> 6] +
+         (uint32_t)__builtin_popcountll(picked->bits[index >> 6] & below);
+}
+
+/* The data accesses that are marked: their addresses, and their operations with marks. The second
+   are written last; both may be written SS_KEEP_SLACK words too far. */
+typedef void ss_keep(const struct ss_batch* batch, const struct ss_marks* marks,
+                     const struct ss_picked* picked, uint64_t* addresses, uint32_t* operations);
+
+SS_SIEVE void ss_keep_data(const struct ss_batch* batch, const struct ss_marks* marks,
+                           const struct ss_picked* picked, uint64_t* addresses,
+                           uint32_t* operations) {
+  for (uint64_t base = 0; base < batch->data; base += 64)
+    for (uint64_t bits = picked->bits[base / 64]; bits; bits &= bits - 1) {
+      const uint64_t index = base + (uint64_t)__builtin_ctzll(bits);
+      *addresses++ = batch->addresses[index];
+      *operations++ = batch->operations[index] | (uint32_t)marks->of[index] << SS_KEPT_SHIFT;
+    }
 }
 
 #if defined(__x86_64__)
 /* Sixteen at a time. */
-SS_AVX512 static uint32_t ss_keep_data_avx512(const struct ss_batch* batch,
-                                              const struct ss_marks* marks, uint64_t from,
-                                              uint64_t to, struct ss_kept* kept, uint32_t count) {
+SS_AVX512 static inline __attribute__((always_inline)) void ss_keep_data_avx512(
+    const struct ss_batch* batch, const struct ss_marks* marks, const struct ss_picked* picked,
+    uint64_t* addresses, uint32_t* operations) {
   const __mmask16 all = 0xffff; /* the unmasked forms make GCC 12 warn */
-  for (uint64_t base = from; base < to; base += 16) {
-    const uint64_t left = to - base;
-    const __mmask16 within = (__mmask16)(left < 16 ? (1u << left) - 1 : 0xffff);
-    const __m128i mark = _mm_loadu_si128((const __m128i*)(marks->of + base));
-    const __mmask16 marked = _mm_mask_test_epi8_mask(within, mark, mark);
-    const __mmask8 low = (__mmask8)marked, high = (__mmask8)(marked >> 8);
+  for (uint64_t base = 0; base < batch->data; base += 16) {
+    const __mmask16 some = (__mmask16)(picked->bits[base / 64] >> (base & 63));
+    const __mmask8 low = (__mmask8)some, high = (__mmask8)(some >> 8);
+    const uint64_t* const from = batch->addresses + base;
+    _mm512_storeu_si512(addresses, _mm512_maskz_compress_epi64(low, _mm512_loadu_si512(from)));
+    addresses += _mm_popcnt_u32(low);
+    _mm512_storeu_si512(addresses, _mm512_maskz_compress_epi64(high, _mm512_loadu_si512(from + 8)));
+    addresses += _mm_popcnt_u32(high);
+  }
+  for (uint64_t base = 0; base < batch->data; base += 16) {
+    const __mmask16 some = (__mmask16)(picked->bits[base / 64] >> (base & 63));
+    const __m128i mark = _mm_loadu_si128((const __m128i*)(const void*)(marks->of + base));
     const __m512i above =
         _mm512_maskz_slli_epi32(all, _mm512_maskz_cvtepu8_epi32(all, mark), SS_KEPT_SHIFT);
-    const __m512i operations = _mm512_or_epi32(_mm512_loadu_si512(batch->operations + base), above);
-    _mm512_storeu_si512(
-        kept->addresses + count,
-        _mm512_maskz_compress_epi64(low, _mm512_loadu_si512(batch->addresses + base)));
-    _mm512_storeu_si512(
-        kept->addresses + count + _mm_popcnt_u32(low),
-        _mm512_maskz_compress_epi64(high, _mm512_loadu_si512(batch->addresses + base + 8)));
-    _mm512_storeu_si512(kept->operations + count, _mm512_maskz_compress_epi32(marked, operations));
-    count += (uint32_t)_mm_popcnt_u32(marked);
+    const __m512i all_of = _mm512_or_epi32(_mm512_loadu_si512(batch->operations + base), above);
+    _mm512_storeu_si512(operations, _mm512_maskz_compress_epi32(some, all_of));
+    operations += _mm_popcnt_u32(some);
   }
-  return count;
 }
 #endif
 
-static inline ss_keep* ss_keep_here(void) {
-#if defined(__x86_64__)
-  if (ss_has_avx512()) return ss_keep_data_avx512;
-#endif
-  return ss_keep_data;
-}
-
-/* How many are kept. A block's fetches come before its data. */
-static inline uint32_t ss_merge(const struct ss_batch* batch, struct ss_lookups* lookups,
-                                struct ss_kept* kept, ss_keep* keep) {
-  const uint32_t none = ~0u; /* behind the last entry of a list */
-  const uint32_t *line = lookups->code_lines.entries, *page = lookups->code_pages.entries;
-  lookups->code_lines.entries[lookups->code_lines.count] = none;
-  lookups->code_pages.entries[lookups->code_pages.count] = none;
-  uint32_t count = 0;
-  uint64_t done = 0;
-  while (*line != none || *page != none) {
-    const uint32_t entry = *line < *page ? *line : *page;
-    const uint32_t is_line = *line == entry, is_page = *page == entry;
-    const uint64_t before = batch->before[(entry >> 1) - SS_FIRST_FETCH];
-    count = keep(batch, &lookups->data, done, before, kept, count);
-    done = before;
-    kept->addresses[count] = batch->addresses[entry >> 1];
-    kept->operations[count++] = SS_KEPT_FETCH | (is_line | is_page << 1) << SS_KEPT_SHIFT;
-    line += is_line;
-    page += is_page;
-  }
-  return keep(batch, &lookups->data, done, batch->data, kept, count);
+/* The fetches that are marked, in the same way. */
+SS_SIEVE void ss_keep_code(const struct ss_batch* batch, const struct ss_marks* marks,
+                           const struct ss_picked* picked, const struct ss_picked* data,
+                           uint64_t* addresses, uint32_t* numbers) {
+  for (uint64_t base = 0; base < batch->fetches; base += 64)
+    for (uint64_t bits = picked->bits[base / 64]; bits; bits &= bits - 1) {
+      const uint64_t index = base + (uint64_t)__builtin_ctzll(bits);
+      *addresses++ = batch->addresses[SS_FIRST_FETCH + index];
+      *numbers++ = ss_picked_before(data, batch->before[index]) | (uint32_t)marks->of[index]
+                                                                      << SS_KEPT_SHIFT;
+    }
 }
 
 struct ss_sifter {
   struct ss_sieve sieve;
   struct ss_gate data, code;
   const uint32_t* sizes; /* by operation */
-  ss_keep* keep;
-  int stale; /* the gates have not seen what went by last */
+  int stale;             /* the gates have not seen what went by last */
   /* Room to work in. */
   struct ss_batch batch;
   struct ss_lookups lookups;
-  struct ss_kept kept;
+  struct ss_picked picked_data, picked_code;
   uint64_t last[SS_FIRST_FETCH];
 };
 
@@ -116,6 +115,44 @@ SS_SIEVE void ss_copy(void* to, const void* from, uint64_t bytes) {
 #else
   for (uint64_t i = 0; i < bytes; i++) ((char*)to)[i] = ((const char*)from)[i];
 #endif
+}
+
+/* What is marked, as the tail of a record, whose head is filled otherwise; the words that it has, 0
+   if that would be more than there may be. Data first: it is written too far. */
+SS_SIEVE uint64_t ss_keep_with(struct ss_sifter* sifter, uint64_t most, uint64_t* to,
+                               ss_keep* keep) {
+  const struct ss_batch* const batch = &sifter->batch;
+  const struct ss_marks *const data = &sifter->lookups.data, *const code = &sifter->lookups.code;
+  const uint64_t kept = ss_pick(data, batch->data, &sifter->picked_data);
+  const uint64_t fetched = ss_pick(code, batch->fetches, &sifter->picked_code);
+  const uint64_t count = kept + fetched, words = SS_SIFTED_HEAD + count + (count + 1) / 2;
+  if (words > most) return 0;
+  struct ss_sifted* const record = (struct ss_sifted*)to;
+  record->head = SS_HEAD(SS_SIFTED, words, 0);
+  record->kept = kept;
+  record->kept_fetches = fetched;
+  to[SS_SIFTED_HEAD - 1] = count * SS_KEPT_BYTES;
+  if (count) to[words - 1] = 0; /* what pads it */
+  uint64_t* const addresses = to + SS_SIFTED_HEAD;
+  uint32_t* const numbers = (uint32_t*)(addresses + count);
+  keep(batch, data, &sifter->picked_data, addresses, numbers);
+  ss_keep_code(batch, code, &sifter->picked_code, &sifter->picked_data, addresses + kept,
+               numbers + kept);
+  return words;
+}
+
+#if defined(__x86_64__)
+SS_AVX512 static __attribute__((noinline)) uint64_t ss_keep_avx512(struct ss_sifter* sifter,
+                                                                   uint64_t most, uint64_t* to) {
+  return ss_keep_with(sifter, most, to, ss_keep_data_avx512);
+}
+#endif
+
+static inline uint64_t ss_keep_here(struct ss_sifter* sifter, uint64_t most, uint64_t* to) {
+#if defined(__x86_64__)
+  if (ss_has_avx512()) return ss_keep_avx512(sifter, most, to);
+#endif
+  return ss_keep_with(sifter, most, to, ss_keep_data);
 }
 
 /* The blocks in front, as one record; the words that it has, 0 if it would not be shorter. */
@@ -135,28 +172,22 @@ static inline uint64_t ss_sift_run(struct ss_sifter* sifter, const uint64_t** at
   }
   const uint64_t absent =
       ss_filter(&sifter->data, &sifter->code, batch, sifter->sizes, sifter->last, &sifter->lookups);
-  const uint64_t count = ss_merge(batch, &sifter->lookups, &sifter->kept, sifter->keep);
-  const uint64_t words = SS_SIFTED_HEAD + count + (count + 1) / 2;
-  if (words > (uint64_t)(*at - run)) return 0;
+  const uint64_t words = ss_keep_here(sifter, (uint64_t)(*at - run), to);
+  if (words == 0) return 0;
   struct ss_sifted* const record = (struct ss_sifted*)to;
-  record->head = SS_HEAD(SS_SIFTED, words, 0);
   record->when = 0;
   record->instructions = sieve->instructions;
   record->accesses = batch->data;
   record->absent = absent;
   record->fetches = batch->fetches + batch->refetches;
-  record->first_line = sieve->exits[SS_HEAD_THREAD(*run)].first_line;
+  record->first_line = sieve->exits[SS_HEAD_THREAD(*run)].lines[0];
   record->last_line = sieve->last_line;
-  record->kept = count;
-  to[SS_SIFTED_HEAD - 1] = count * 12;
-  if (count) to[words - 1] = 0; /* what pads it */
-  ss_copy(to + SS_SIFTED_HEAD, sifter->kept.addresses, count * 8);
-  ss_copy(to + SS_SIFTED_HEAD + count, sifter->kept.operations, count * 4);
   return words;
 }
 
 /* The words that a stretch of whole records becomes, no more than it has. `taken` counts, by exit,
-   the blocks that nobody sees any more. Reads three words behind the stretch. */
+   the blocks that nobody sees any more. Reads SS_DATA_AT_ONCE words behind the stretch, and may
+   write SS_KEEP_SLACK behind what it becomes. */
 static inline uint64_t ss_sift_stretch(struct ss_sifter* sifter, const uint64_t* from,
                                        uint64_t words, uint64_t* taken, uint64_t* to) {
   const uint64_t *at = from, *const end = from + words;

@@ -10,13 +10,13 @@
 
 #include "sieve/sieve.h"
 
-/* What lists have of each access of a batch, so that they can be gone through together. */
+/* What has to be looked up of each access of a batch. */
 #define SS_MARK_LINE 1u
 #define SS_MARK_PAGE 2u
 #define SS_MARK_LINES 4u /* it goes to several lines */
 #define SS_MARK_PAGES 8u
 struct ss_marks {
-  uint8_t of[SS_FIRST_FETCH + 64]; /* by index of data */
+  uint8_t of[SS_FIRST_FETCH + 64]; /* by index of data, or of fetches */
 };
 
 /* An access that may go to several lines; its last byte. */

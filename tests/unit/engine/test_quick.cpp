@@ -206,17 +206,18 @@ class Sifting {
     for (const machine::CacheConfig& cache : config.caches)
       if (line == 0 && machine::on_fetch_path(cache.holds)) line = cache.line;
     CodeLines lines(code_, line);
+    for (const stream::Operation& operation : code_.operations) {
+      sizes_.push_back(operation.is_prefetch() ? SS_PREFETCH : operation.size);
+      spans_.push_back(ss_span(sizes_.back(), operation.guarded));
+    }
     for (std::uint32_t i = 0; i < code_.exits.size(); ++i) {
       const auto own = lines.of(i);
       const stream::Exit& exit = code_.exits[i];
       exits_.push_back(ss_sieve_exit_of(&fetch_.get(), own.data(), own.size(),
                                         static_cast<std::uint32_t>(lines_.size()),
-                                        exit.first_operation, exit.operations, exit.instructions));
+                                        exit.first_operation, exit.operations,
+                                        spans_.data() + exit.first_operation, exit.instructions));
       lines_.insert(lines_.end(), own.begin(), own.end());
-    }
-    for (const stream::Operation& operation : code_.operations) {
-      sizes_.push_back(operation.is_prefetch() ? SS_PREFETCH : operation.size);
-      spans_.push_back(ss_span(sizes_.back(), operation.guarded));
     }
     lines_.resize(lines_.size() + SS_MOST_FETCHES);
     spans_.resize(spans_.size() + 4);
@@ -225,14 +226,13 @@ class Sifting {
     sifter_->code = fetch_.get();
     sifter_->sizes = sizes_.data();
     sifter_->sieve = {exits_.data(), exits_.size(), lines_.data(), spans_.data(), SS_NO_LINE, 0};
-    sifter_->keep = ss_keep_here();
     sifter_->stale = 1;
   }
   // Buffer by buffer, some as they are.
   std::vector<std::uint64_t> sift(const std::vector<std::uint64_t>& words, std::uint64_t seed) {
     std::mt19937_64 random(seed);
     std::vector<std::uint64_t> all = words, out;
-    all.resize(all.size() + 3);  // are read behind the end
+    all.resize(all.size() + SS_DATA_AT_ONCE);  // are read behind the end
     for (std::size_t at = 0; at < words.size();) {
       std::size_t end = at;
       const std::size_t wanted = 1 + random() % 20'000;
@@ -242,7 +242,7 @@ class Sifting {
         sifter_->stale = 1;
       } else {
         const std::size_t before = out.size();
-        out.resize(before + (end - at));
+        out.resize(before + (end - at) + SS_KEEP_SLACK);
         out.resize(before + ss_sift_stretch(sifter_.get(), all.data() + at, end - at, taken.data(),
                                             out.data() + before));
       }
@@ -363,26 +363,38 @@ TEST_CASE("what was sifted is checked") {
   const std::uint32_t exit = stream.block({{0, 8, false}}, 3);
   stream.run(exit, {0x1000});
   const std::size_t good = stream.words.size();
-  const auto refused = [&](std::uint64_t kept, const std::string& tail) {
+  const auto refused = [&](std::uint64_t kept, std::uint64_t fetches, const std::string& tail) {
     stream.words.resize(good);
-    stream.record(SS_SIFTED, {1, 1, 0, 1, 64, 64, kept}, tail);
+    stream.record(SS_SIFTED, {1, 1, 0, 1, 64, 64, kept, fetches}, tail);
     stream::CodeTable code;
     auto made = Simulation::make(config, code, {});
     REQUIRE(made.ok());
     OneByOne sink{**made};
     return !stream::parse(stream.words, code, sink).ok();
   };
-  const auto item = [](std::uint64_t address, std::uint32_t operation) {
-    return std::string(reinterpret_cast<const char*>(&address), 8) +
-           std::string(reinterpret_cast<const char*>(&operation), 4);
+  const auto items = [](const std::vector<std::uint32_t>& numbers) {
+    std::string tail;
+    const std::uint64_t address = 0x40;
+    for (std::size_t i = 0; i < numbers.size(); ++i)
+      tail += std::string(reinterpret_cast<const char*>(&address), 8);
+    return tail + std::string(reinterpret_cast<const char*>(numbers.data()), numbers.size() * 4);
   };
-  CHECK_FALSE(refused(1, item(0x40, 3u << SS_KEPT_SHIFT)));
-  CHECK_FALSE(refused(1, item(0x40, SS_KEPT_FETCH | 3u << SS_KEPT_SHIFT)));
-  CHECK(refused(1, item(0x40, 1 | 3u << SS_KEPT_SHIFT)));  // no such operation
-  CHECK(refused(2, item(0x40, 3u << SS_KEPT_SHIFT)));
-  CHECK(refused(~0ULL / 12 + 2, item(0x40, 3u << SS_KEPT_SHIFT)));
-  CHECK(refused(0, "x"));
-  CHECK(refused(5000, std::string(5000 * 12, 0)));  // more data than a batch holds
+  constexpr std::uint32_t kBoth = 3u << SS_KEPT_SHIFT, kLines = 5u << SS_KEPT_SHIFT;
+  CHECK_FALSE(refused(1, 0, items({kBoth})));
+  CHECK_FALSE(refused(1, 0, items({kLines})));
+  CHECK_FALSE(refused(0, 1, items({kBoth})));
+  CHECK_FALSE(refused(2, 2, items({kBoth, kBoth, kBoth | 1, kBoth | 2})));
+  CHECK(refused(1, 0, items({1 | kBoth})));                           // no such operation
+  CHECK(refused(1, 1, items({kBoth, kBoth | 2})));                    // behind more than there is
+  CHECK(refused(2, 2, items({kBoth, kBoth, kBoth | 2, kBoth | 1})));  // out of order
+  CHECK(refused(0, 1, items({kLines})));                              // no fetch goes to several
+  CHECK(refused(2, 0, items({kBoth})));
+  CHECK(refused(0, 2, items({kBoth})));
+  CHECK(refused(~0ULL / 12 + 2, 0, items({kBoth})));
+  CHECK(refused(~0ULL, 2, items({kBoth})));
+  CHECK(refused(0, 0, "x"));
+  CHECK(refused(5000, 0, std::string(5000 * 12, 0)));  // more data than a batch holds
+  CHECK(refused(0, 5000, std::string(5000 * 12, 0)));
 }
 
 TEST_CASE("a long program goes on in a second thread") {
