@@ -403,7 +403,8 @@ LIVE_SAMPLE = Table(
             "string",
             "the address is known: exact (register values), kept (what the instruction overwrote "
             "was still elsewhere), read (a pointer that it overwrote was read again from memory), "
-            "next (of a chain, one element on), given (by the processor); none when it is not",
+            "next (of a chain, one element on), given (by the processor); array when only the "
+            "array is known that it is in; none when nothing is",
         ),
         Column("confidence", "f64", "that the state is true, from 0 to 1"),
         Column("latency", "u64", "of the access; null when unknown", "cycles", none=NEVER),

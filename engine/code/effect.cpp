@@ -42,6 +42,20 @@ const MemoryOperand* memory_of(const Instruction& instruction, bool hidden) {
   return nullptr;
 }
 
+// Of fewer than eight bytes, into a whole register.
+void narrow_of(const Decoded& d, const Instruction& instruction, Move move, Effect& out) {
+  const ZydisDecodedOperand& first = d.operands[0];
+  const MemoryOperand* memory = memory_of(instruction, false);
+  const unsigned least = move == Move::kLoadInt ? 64 : 32;  // half a register clears the rest
+  if (first.type != ZYDIS_OPERAND_TYPE_REGISTER || first.size < least || memory == nullptr ||
+      !memory->read || memory->size >= 8)
+    return;
+  out.to = holder_of(first.reg.value);
+  if (out.to == kNoRegister) return;
+  out.move = move;
+  out.memory = *memory;
+}
+
 void move_of(const Decoded& d, const Instruction& instruction, Effect& out) {
   const ZydisDecodedOperand& first = d.operands[0];
   const ZydisDecodedOperand& second = d.operands[1];
@@ -60,6 +74,8 @@ void move_of(const Decoded& d, const Instruction& instruction, Effect& out) {
   } else if (out.from != kNoRegister && memory != nullptr && memory->size == 8) {
     out.move = Move::kStore;
     out.memory = *memory;
+  } else {
+    narrow_of(d, instruction, Move::kLoadLow, out);
   }
 }
 
@@ -89,6 +105,11 @@ void by_mnemonic(const Decoded& d, const Instruction& instruction, Effect& out) 
   switch (d.instruction.mnemonic) {
     case ZYDIS_MNEMONIC_MOV:
       return move_of(d, instruction, out);
+    case ZYDIS_MNEMONIC_MOVZX:
+      return narrow_of(d, instruction, Move::kLoadLow, out);
+    case ZYDIS_MNEMONIC_MOVSX:
+    case ZYDIS_MNEMONIC_MOVSXD:
+      return narrow_of(d, instruction, Move::kLoadInt, out);
     case ZYDIS_MNEMONIC_LEA:
       out.to = word_register(first);
       if (const MemoryOperand* m = memory_of(instruction, false);

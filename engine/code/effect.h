@@ -16,6 +16,8 @@ enum class Move : std::uint8_t {
   kCopy,     // to = from
   kMaybe,    // to = from, or to stays (conditional moves)
   kLoad,     // to = eight bytes at `memory`
+  kLoadLow,  // to = fewer bytes at `memory`, with zeros above
+  kLoadInt,  // to = fewer bytes at `memory`, with their sign above
   kStore,    // eight bytes at `memory` = from
   kAddress,  // to = the address of `memory` (lea)
   kAdd,      // to += amount

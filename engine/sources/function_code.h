@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -28,7 +29,8 @@ struct FunctionCode {
   std::uint64_t end = 0;
   std::vector<Step> steps;                          // by address, without gaps
   std::multimap<std::uint64_t, std::size_t> jumps;  // to each place, from which steps
-  std::map<std::uint64_t, std::uint64_t> loops;     // farthest jump back to a place, by that place
+  std::set<std::size_t> rounds;                     // steps whose jump begins a loop anew
+  std::map<std::uint64_t, std::uint64_t> loops;     // farthest of those to a place, by that place
 
   static constexpr std::size_t kNowhere = ~std::size_t{0};
   std::size_t find(std::uint64_t address) const;  // kNowhere when no step begins there

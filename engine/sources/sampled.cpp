@@ -42,7 +42,7 @@ std::optional<std::uint64_t> read_memory(pid_t process, std::uint64_t address) {
 }
 
 const char* text_of(How how) {
-  constexpr const char* kNames[] = {"none", "exact", "kept", "read", "next", "given"};
+  constexpr const char* kNames[] = {"none", "exact", "kept", "read", "next", "given", "array"};
   return kNames[static_cast<int>(how)];
 }
 
@@ -231,13 +231,25 @@ void SampledImage::find_waiting(const Sample& sample, Row& row) {
     return sampling_.running ? read_memory(static_cast<pid_t>(pid_), at) : std::nullopt;
   };
   const auto address = address_of(spot.recipe, registers, spot.bias, read);
-  if (!address) return;
+  if (!address) return take_array(spot.recipe, registers, row);
+  if (is_on_top_of_stack(*address, registers)) row.state = State::kCompute;
   row.address = *address;
   row.how = spot.recipe.how;
   row.bucket = bucket_of(*address, row.time);
   if (sampling_.offered != nullptr)
     sampling_.offered->push_back(
         {this, {*address, sample.ip, sample.source.time, sample.source.tid}});
+}
+
+// Without the address, an array that has a name is still what the program waits for.
+void SampledImage::take_array(const Recipe& recipe, const UserRegisters& registers, Row& row) {
+  const auto array = array_of(recipe, registers);
+  if (!array) return;
+  const std::uint32_t bucket = bucket_of(*array, row.time);
+  const std::string_view kind = buckets_.kind_of(bucket);
+  if (kind != "heap" && kind != "global") return;
+  row.bucket = bucket;
+  row.how = How::kArray;
 }
 
 // What the allocation log knows lies in mappings; names and stacks are not its business.

@@ -145,6 +145,7 @@ class SampledImage {
   target::PerfMap generated_names() const;
   void find_waiting(const Sample& sample, Row& row);
   void take_given(const Sample& sample, Row& row);
+  void take_array(const Recipe& recipe, const UserRegisters& registers, Row& row);
   std::uint32_t bucket_of(std::uint64_t address, std::uint64_t time);
   void weigh_spots();
   double waits_at(const Spot& spot, const FunctionCode& code) const;

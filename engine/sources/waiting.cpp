@@ -45,11 +45,12 @@ std::size_t step_before(const FunctionCode& code, std::size_t at) {
     const Flow flow = code.steps[before].instruction.flow;
     if (flow == Flow::kJump || flow == Flow::kReturn) before = kNowhere;
   }
-  // Where a loop begins, it comes from its end more often than from before it.
+  // Where a loop begins, it comes from its end more often than from before it. Elsewhere what
+  // compilers put in front is done more often than what they put aside.
   const auto [first, last] = code.jumps.equal_range(code.steps[at].address);
   std::size_t jump = kNowhere;
   for (auto j = first; j != last; ++j)
-    if (before == kNowhere || j->second >= at) jump = j->second;
+    if (before == kNowhere || code.rounds.contains(j->second)) jump = j->second;
   if (jump != kNowhere) before = jump;
   if (before == kNowhere) return before;
   if (code.steps[before].instruction.flow == Flow::kBranch && before > 0 &&
@@ -81,15 +82,29 @@ bool keeps(const FunctionCode& code, std::size_t first, std::size_t last, Regist
   return true;
 }
 
+// What the steps behind `first` up to `last` added to a register, if they did nothing else to it.
+std::optional<std::uint64_t> added_between(const FunctionCode& code, std::size_t first,
+                                           std::size_t last, RegisterNumber r) {
+  std::uint64_t added = 0;
+  for (std::size_t i = first + 1; i <= last; ++i) {
+    const code::Effect& e = code.steps[i].effect;
+    if (!writes_register(code.steps[i], r)) continue;
+    if (e.move != Move::kAdd || e.to != r) return std::nullopt;
+    added += static_cast<std::uint64_t>(e.amount);
+  }
+  return added;
+}
+
 // A value as it was before a step, from what is there behind it.
 struct Value {
   Recipe::Sum sum;
-  bool in_memory = false;   // the sum is where it was loaded from
-  std::uint64_t added = 0;  // to that
+  std::uint8_t in_memory = 0;  // bytes, 0: none; the sum is where they were loaded from
+  bool has_sign = false;       // fewer than eight
+  std::uint64_t added = 0;     // to that
 };
 
 // The address of what step `defined` loads, or computes, by registers that are the same behind
-// `step`.
+// `step`, or have only been counted on.
 std::optional<Recipe::Sum> from_address(const FunctionCode& code, std::size_t defined,
                                         std::size_t step, const MemoryOperand& m) {
   if (m.segment != code::SegmentBase::kZero) return std::nullopt;
@@ -97,9 +112,11 @@ std::optional<Recipe::Sum> from_address(const FunctionCode& code, std::size_t de
   Recipe::Sum sum{{}, static_cast<std::uint64_t>(m.displacement), false};
   for (auto [r, scale] : {std::pair{m.base, std::uint8_t{1}}, {m.index, m.scale}}) {
     if (r == kNoRegister) continue;
-    if (!is_general(r) || !keeps(code, defined, step, r) || writes_register(code.steps[defined], r))
-      return std::nullopt;
+    if (!is_general(r) || writes_register(code.steps[defined], r)) return std::nullopt;
+    const auto added = added_between(code, defined, step, r);
+    if (!added) return std::nullopt;
     sum.terms.push_back({r, scale});
+    sum.constant -= *added * scale;
   }
   return sum;
 }
@@ -110,11 +127,14 @@ std::optional<Value> written_by(const FunctionCode& code, std::size_t defined, s
   const code::Effect& e = code.steps[defined].effect;
   if (e.move == Move::kCopy && keeps(code, defined, step, e.from))
     return Value{{{{e.from, 1}}, added}};
-  if (e.move != Move::kAddress && e.move != Move::kLoad) return std::nullopt;
+  const bool loads = e.move == Move::kLoad || e.move == Move::kLoadLow || e.move == Move::kLoadInt;
+  if (e.move != Move::kAddress && !loads) return std::nullopt;
   const auto sum = from_address(code, defined, step, e.memory);
   if (!sum) return std::nullopt;
-  Value value{*sum, e.move == Move::kLoad, added};
-  if (!value.in_memory) value.sum.constant += added;
+  if (loads)
+    return Value{*sum, static_cast<std::uint8_t>(e.memory.size), e.move == Move::kLoadInt, added};
+  Value value{*sum};
+  value.sum.constant += added;
   return value;
 }
 
@@ -160,6 +180,8 @@ bool add_term(const FunctionCode& code, std::size_t at, bool behind, RegisterNum
   if (value->in_memory) {
     out.pointer = value->sum;
     out.pointer_scale = scale;
+    out.pointer_bytes = value->in_memory;
+    out.pointer_signed = value->has_sign;
     out.sum.constant += value->added * scale;
     out.how = How::kRead;
     return true;
@@ -170,6 +192,15 @@ bool add_term(const FunctionCode& code, std::size_t at, bool behind, RegisterNum
   out.sum.constant += value->sum.constant * scale;
   if (out.how != How::kRead) out.how = How::kKept;
   return true;
+}
+
+// What is multiplied is an index, so the other register is where its array begins.
+void find_array(const Step& step, bool behind, const MemoryOperand& m, Recipe& out) {
+  if (m.segment != code::SegmentBase::kZero || m.fixed || m.scale < 2) return;
+  if (m.index == kNoRegister || !is_general(m.base)) return;
+  if (behind && writes_register(step, m.base)) return;
+  out.in_array = true;
+  out.array = {{{m.base, 1}}, static_cast<std::uint64_t>(m.displacement), false};
 }
 
 void find_address(const FunctionCode& code, std::size_t at, bool behind, const MemoryOperand& m,
@@ -218,22 +249,51 @@ Recipe recipe_at(const FunctionCode& code, std::uint64_t ip, unsigned skid) {
   out.writes = m->write;
   out.size = m->size;
   find_address(code, at, !on_it, *m, out);
+  find_array(step, !on_it, *m, out);
   return out;
+}
+
+namespace {
+
+std::uint64_t value_of(const Recipe::Sum& sum, const UserRegisters& registers, std::uint64_t bias) {
+  std::uint64_t value = sum.constant + (sum.fixed ? bias : 0);
+  for (const Recipe::Term& term : sum.terms) value += registers[term.source] * term.scale;
+  return value;
+}
+
+bool is_on_stack(std::uint64_t address, const UserRegisters& registers, std::uint64_t above) {
+  constexpr std::uint64_t kRedZone = 128;  // bytes below the stack pointer that a function may use
+  return address + kRedZone - registers[kStackPointer] < kRedZone + above;
+}
+
+}  // namespace
+
+bool is_on_top_of_stack(std::uint64_t address, const UserRegisters& registers) {
+  constexpr std::uint64_t kPage = 4096;
+  return is_on_stack(address, registers, kPage);
+}
+
+std::optional<std::uint64_t> array_of(const Recipe& recipe, const UserRegisters& registers) {
+  if (!recipe.in_array) return std::nullopt;
+  return value_of(recipe.array, registers, 0);
 }
 
 std::optional<std::uint64_t> address_of(const Recipe& recipe, const UserRegisters& registers,
                                         std::uint64_t bias, const ReadMemory& read) {
   if (recipe.how == How::kNone) return std::nullopt;
-  const auto value_of = [&](const Recipe::Sum& sum) {
-    std::uint64_t value = sum.constant + (sum.fixed ? bias : 0);
-    for (const Recipe::Term& term : sum.terms) value += registers[term.source] * term.scale;
-    return value;
-  };
-  const std::uint64_t address = value_of(recipe.sum);
+  const std::uint64_t address = value_of(recipe.sum, registers, bias);
   if (recipe.pointer_scale == 0) return address;
-  const auto pointer = read(value_of(recipe.pointer));
-  if (!pointer) return std::nullopt;
-  return address + *pointer * recipe.pointer_scale;
+  const std::uint64_t from = value_of(recipe.pointer, registers, bias);
+  constexpr std::uint64_t kFrames = 1 << 20;
+  if (recipe.pointer_bytes < 8 && is_on_stack(from, registers, kFrames)) return std::nullopt;
+  const auto word = read(from);
+  if (!word) return std::nullopt;
+  const unsigned above = 64 - 8 * recipe.pointer_bytes;
+  const std::uint64_t low = *word << above;
+  const std::uint64_t pointer =
+      recipe.pointer_signed ? static_cast<std::uint64_t>(static_cast<std::int64_t>(low) >> above)
+                            : low >> above;
+  return address + pointer * recipe.pointer_scale;
 }
 
 }  // namespace stallscope::sources

@@ -28,6 +28,7 @@ enum class How : std::uint8_t {
   kRead,   // what it overwrote was a pointer that is still where it was loaded from
   kNext,   // the one that the same instruction accesses next: it follows a chain
   kGiven,  // the processor said so
+  kArray,  // only the array is known that it is in, not where
 };
 
 // How to get the address of an access from the registers behind it.
@@ -48,9 +49,14 @@ struct Recipe {
     bool fixed = false;  // `constant` is the file's own address: the module's bias is to be added
   };
   Sum sum;
-  // A pointer in memory, this many times, is to be added.
+  // A pointer or an index in memory, this many times, is to be added.
   Sum pointer;
   std::uint8_t pointer_scale = 0;  // 0: there is none
+  std::uint8_t pointer_bytes = 8;
+  bool pointer_signed = false;
+  // Where the array begins, for when the index is lost.
+  Sum array;
+  bool in_array = false;
 
   bool accesses() const { return reads || writes; }
 };
@@ -61,7 +67,14 @@ Recipe recipe_at(const FunctionCode& code, std::uint64_t ip, unsigned skid);
 // Reads eight bytes of the program's memory, if they are there.
 using ReadMemory = std::function<std::optional<std::uint64_t>(std::uint64_t)>;
 
+// What is read was overwritten long ago where it lay on the stack: an index that came from there is
+// lost.
 std::optional<std::uint64_t> address_of(const Recipe& recipe, const UserRegisters& registers,
                                         std::uint64_t bias, const ReadMemory& read);
+// Whether it is in the page at the stack pointer. Calls and spilled registers keep that in the
+// first cache, so what was waited for is not memory but what the instruction did with it.
+bool is_on_top_of_stack(std::uint64_t address, const UserRegisters& registers);
+// An address within the array that the access is in.
+std::optional<std::uint64_t> array_of(const Recipe& recipe, const UserRegisters& registers);
 
 }  // namespace stallscope::sources

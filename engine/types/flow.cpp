@@ -310,6 +310,8 @@ void Follower::apply(const Step& step, State& state) {
       if (e.to < 16) registers[e.to] = value;
       return;
     }
+    case Move::kLoadLow:
+    case Move::kLoadInt:
     case Move::kOther:
       return apply_other(step, state);
   }

@@ -111,6 +111,62 @@ TEST_CASE("a pointer that was overwritten is read again where it came from") {
   CHECK(global.address == kBias + kStart + 7 + 0x100 + kPointsTo);
 }
 
+TEST_CASE("an index that was overwritten is read again, however far its array was counted on") {
+  // mov 0x10000000(%rdi,%rcx,4),%esi; add $1,%rcx; mov (%rbx,%rsi,4),%esi; nop; ret
+  const Stands s = at({0x8b, 0xb4, 0x8f, 0x00, 0x00, 0x00, 0x10, 0x48, 0x83, 0xc1, 0x01, 0x8b, 0x34,
+                       0xb3, 0x90, 0xc3},
+                      14);
+  CHECK(s.recipe.how == How::kRead);
+  CHECK(s.recipe.pointer_bytes == 4);
+  const std::uint64_t word = 0x10000000 + in(kRdi) + 4 * (in(kRcx)-1) + kPointsTo;
+  CHECK(s.address == in(kRbx) + 4 * (word & 0xffffffff));
+  // movsbq (%rdi,%rcx,4),%rsi; mov (%rbx,%rsi,4),%esi; nop; ret
+  const Stands byte = at({0x48, 0x0f, 0xbe, 0x34, 0x8f, 0x8b, 0x34, 0xb3, 0x90, 0xc3}, 8);
+  CHECK(byte.recipe.pointer_bytes == 1);
+  CHECK(byte.recipe.pointer_signed);
+  // mov (%rdi,%rcx,4),%esi; shl $1,%rcx; mov (%rbx,%rsi,4),%esi; nop; ret
+  const Stands gone = at({0x8b, 0x34, 0x8f, 0x48, 0xd1, 0xe1, 0x8b, 0x34, 0xb3, 0x90, 0xc3}, 9);
+  CHECK(gone.recipe.how == How::kNone);
+}
+
+TEST_CASE("where an index is lost, the array that it goes into is known") {
+  // and $7,%esi; mov (%rbx,%rsi,4),%esi; nop; ret
+  const Stands s = at({0x83, 0xe6, 0x07, 0x8b, 0x34, 0xb3, 0x90, 0xc3}, 6);
+  CHECK(s.recipe.how == How::kNone);
+  CHECK(array_of(s.recipe, registers()) == in(kRbx));
+  // and $7,%esi; mov (%rbx,%rsi),%esi; nop; ret: either may be the array
+  const Stands either = at({0x83, 0xe6, 0x07, 0x8b, 0x34, 0x33, 0x90, 0xc3}, 6);
+  CHECK_FALSE(array_of(either.recipe, registers()));
+}
+
+TEST_CASE("an index that lay on the stack is not there any more") {
+  // mov 0x8(%rsp,%rcx,4),%esi; mov (%rbx,%rsi,4),%esi; nop; ret
+  const Stands s = at({0x8b, 0x74, 0x8c, 0x08, 0x8b, 0x34, 0xb3, 0x90, 0xc3}, 7);
+  CHECK(s.recipe.how == How::kRead);
+  CHECK_FALSE(s.address);
+  CHECK(array_of(s.recipe, registers()) == in(kRbx));
+}
+
+TEST_CASE("the page at the stack pointer is not waited for") {
+  CHECK(is_on_top_of_stack(in(kRsp)-128, registers()));
+  CHECK(is_on_top_of_stack(in(kRsp) + 4095, registers()));
+  CHECK_FALSE(is_on_top_of_stack(in(kRsp)-129, registers()));
+  CHECK_FALSE(is_on_top_of_stack(in(kRsp) + 4096, registers()));
+}
+
+TEST_CASE("an index below zero is one") {
+  Recipe recipe;
+  recipe.how = How::kRead;
+  recipe.pointer_scale = 8;
+  recipe.pointer_bytes = 4;
+  recipe.pointer_signed = true;
+  recipe.sum.constant = 0x1000;
+  const auto read = [](std::uint64_t) { return std::optional<std::uint64_t>(0x7ffffffffe); };
+  CHECK(address_of(recipe, registers(), 0, read) == 0x1000 - 16);
+  recipe.pointer_signed = false;
+  CHECK(address_of(recipe, registers(), 0, read) == 0x1000 + 8 * 0xfffffffeULL);
+}
+
 TEST_CASE("a copy from before a loop is not what its pointer holds") {
   // mov %rdi,%rax; 1: mov (%rax),%rax; dec %rcx; jne 1b; ret
   const Stands s = at({0x48, 0x89, 0xf8, 0x48, 0x8b, 0x00, 0x48, 0xff, 0xc9, 0x75, 0xf8, 0xc3}, 6);
@@ -135,6 +191,29 @@ TEST_CASE("a comparison waits together with its branch, on both ways out") {
     CHECK(s.recipe.how == How::kExact);
     CHECK(s.address == in(kRdi));
   }
+}
+
+TEST_CASE("what is put aside and jumps back into a loop does not make another loop") {
+  // 1: test %rcx,%rcx; je 3f; mov (%rdi,%rcx,8),%rax; 2: dec %rsi; jne 1b; ret
+  // 3: mov $1,%eax; jmp 2b
+  const std::vector<std::uint8_t> code{0x48, 0x85, 0xc9, 0x74, 0x0a, 0x48, 0x8b, 0x04,
+                                       0xcf, 0x48, 0xff, 0xce, 0x75, 0xf2, 0xc3, 0xb8,
+                                       0x01, 0x00, 0x00, 0x00, 0xeb, 0xf3};
+  const Stands join = at(code, 9);
+  CHECK(join.recipe.instruction == kStart + 5);
+  CHECK(join.address == in(kRdi) + 8 * in(kRcx));
+  const Stands head = at(code, 0);
+  CHECK(head.recipe.instruction == kStart + 12);
+}
+
+TEST_CASE("a loop that is entered at its condition comes from its end") {
+  // jmp 2f; nop; 1: mov (%rax),%rax; 2: test %rax,%rax; jne 1b; ret
+  const std::vector<std::uint8_t> code{0xeb, 0x04, 0x90, 0x48, 0x8b, 0x00,
+                                       0x48, 0x85, 0xc0, 0x75, 0xf8, 0xc3};
+  CHECK(at(code, 3).recipe.instruction == kStart + 9);
+  const Stands chain = at(code, 6);
+  CHECK(chain.recipe.how == How::kNext);
+  CHECK(chain.address == in(kRax));
 }
 
 TEST_CASE("variables have the file's own address, and the module's bias on top") {
