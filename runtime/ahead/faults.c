@@ -12,10 +12,16 @@
 
 typedef int (*sigaction_fn)(int, const struct sigaction*, struct sigaction*);
 
-static struct sigaction program_action[2];  // of SIGSEGV and SIGBUS
+static const int signals[] = {SIGSEGV, SIGBUS, SIGFPE};
+#define SIGNALS (sizeof signals / sizeof *signals)
+static struct sigaction program_action[SIGNALS];
 static int catching;
 
-static int number_of(int signal) { return signal == SIGSEGV ? 0 : signal == SIGBUS ? 1 : -1; }
+static int number_of(int signal) {
+  for (unsigned i = 0; i < SIGNALS; i++)
+    if (signals[i] == signal) return (int)i;
+  return -1;
+}
 
 static sigaction_fn real_sigaction(void) {
   static sigaction_fn found;
@@ -62,8 +68,7 @@ static int install(int signal, const struct sigaction* like) {
 }
 
 void ahead_catch_faults(void) {
-  static const int signals[2] = {SIGSEGV, SIGBUS};
-  for (int i = 0; i < 2; i++) {
+  for (unsigned i = 0; i < SIGNALS; i++) {
     real_sigaction()(signals[i], NULL, &program_action[i]);
     struct sigaction like = {.sa_flags = SA_ONSTACK};
     install(signals[i], &like);

@@ -10,7 +10,7 @@
 #define AHEAD_MAGIC 0x3144414548415353u  // "SSAHEAD1"
 #define AHEAD_SIZE (4u << 20)
 #define AHEAD_VIEWS 2
-#define AHEAD_NETS 64
+#define AHEAD_NETS 512
 #define AHEAD_SLOTS 8
 #define AHEAD_CELLS 96
 

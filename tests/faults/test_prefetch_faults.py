@@ -27,7 +27,7 @@ pytestmark = pytest.mark.real_time
 ALWAYS = ("prefetch", "run", "--always", "-q")
 KINDS = [
     *("fork", "exec", "signals", "library", "threads", "longjmp", "garbage", "exit", "kill"),
-    *("signals gather", "longjmp gather"),
+    *("signals gather", "longjmp gather", "divide"),
 ]
 
 
@@ -59,6 +59,8 @@ def test_a_program_ends_as_it_does_by_itself(
     assert helped(report), report["rows"]
     if kind == "garbage":  # the slice went to places that are not there
         assert report["assist_faults"] > 0
+    if kind == "divide":
+        assert report["caught"] > 0
 
 
 def test_both_deliveries_work_in_a_program_at_a_fixed_address(

@@ -2,7 +2,8 @@
 // Waits for memory in a list or in a gather, while something happens that prefetch code must
 // survive. Prints only what does not depend on time.
 //
-// ahead plain|fork|exec|signals|threads|longjmp|garbage|exit|kill|library [milliseconds] [gather]
+// ahead plain|fork|exec|signals|threads|longjmp|garbage|divide|exit|kill|library [milliseconds]
+//   [gather]
 #include <dlfcn.h>
 #include <pthread.h>
 #include <setjmp.h>
@@ -187,6 +188,31 @@ static int garbage(void) {
   return 0;
 }
 
+// Behind the last size there is none: computed ahead, the remainder divides by zero.
+NOINLINE static uint64_t remainders(const uint32_t* which, const uint32_t* sizes, uint64_t count) {
+  uint64_t sum = 0;
+  for (uint64_t i = 0; i < count; i++) sum += nodes[which[i] % sizes[i]].value;
+  return sum;
+}
+
+static volatile int zero;
+
+static int divide(void) {
+  uint32_t* sizes = calloc(NODES + 4096, sizeof *sizes);
+  for (uint32_t i = 0; i < NODES; i++) sizes[i] = NODES;
+  volatile int right = 1, caught = 0;
+  for (double end = now() + (double)milliseconds; now() < end;)
+    right = right && remainders(order, sizes, NODES) == expected();
+  signal(SIGFPE, on_fault);
+  if (sigsetjmp(away, 1) == 0)
+    right += 7 / zero;
+  else
+    caught = 1;
+  printf("divide right=%d caught=%d\n", right, caught);
+  free(sizes);
+  return 0;
+}
+
 typedef uint64_t (*walk_fn)(const void*);
 
 static int library(void) {
@@ -214,6 +240,7 @@ int main(int argc, char** argv) {
   if (strcmp(mode, "threads") == 0) return threads();
   if (strcmp(mode, "longjmp") == 0) return jumps();
   if (strcmp(mode, "garbage") == 0) return garbage();
+  if (strcmp(mode, "divide") == 0) return divide();
   if (strcmp(mode, "library") == 0) return library();
   int right = work(milliseconds);
   printf("%s right=%d\n", mode, right);

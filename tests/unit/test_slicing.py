@@ -9,11 +9,12 @@ import struct
 import subprocess
 import sys
 import time
+from typing import Any
 
 import pytest
 import unicorn
 from iced_x86 import Code as Op
-from iced_x86 import Instruction, MemoryOperand, Register
+from iced_x86 import Instruction, MemoryOperand, Mnemonic, Register
 from unicorn import x86_const as x86
 
 from stallscope.actions.trial import (
@@ -32,13 +33,14 @@ from stallscope.analyses.advice import prefetches
 from stallscope.slicing.assembler import Assembler
 from stallscope.slicing.image import steps_from
 from stallscope.slicing.inline import Inline, inline
+from stallscope.slicing.inline_site import inline_site
 from stallscope.slicing.kinds import kind_of
-from stallscope.slicing.site import SHIFTS, Site, displaced, inline_site
+from stallscope.slicing.site import Site, displaced
 from stallscope.slicing.slice import Slice, cut
 from stallscope.slicing.step import FLAGS, decode
 from stallscope.slicing.trace import Code, Declined, Trace, connect
 
-BASE, SITE, WORDS, DATA = 0x400000, 0x500000, 0x510000, 0x600000
+BASE, SITE, WORD, DATA = 0x400000, 0x500000, 0x510000, 0x600000
 R = Register
 
 
@@ -68,6 +70,27 @@ def trace_of(code: bytes, load: int) -> Trace:
     return trace
 
 
+def chain(through_stack: bool = False) -> tuple[bytes, int]:
+    """A loop that adds up *table[index[i]], its turns counted in a register that is set forward
+    before its use, or on the way; and the place of the load that is two loads away."""
+    out = Assembler(BASE)
+    loop = out.label()
+    out.mark(loop)
+    if through_stack:
+        out.add(Instruction.create_reg_mem(Op.MOV_R64_RM64, R.RDI, MemoryOperand(R.RSP, displ=8)))
+    out.add(Instruction.create_reg_i32(Op.ADD_RM64_IMM8, R.RAX, 1))
+    index = MemoryOperand(R.RSI, R.RAX, 4, -4)
+    out.add(Instruction.create_reg_mem(Op.MOV_R32_RM32, R.ECX, index))
+    out.add(Instruction.create_reg_mem(Op.MOV_R64_RM64, R.RCX, MemoryOperand(R.RDI, R.RCX, 8)))
+    pick = out.label()
+    out.mark(pick)
+    out.add(Instruction.create_reg_mem(Op.ADD_R64_RM64, R.RDX, MemoryOperand(R.RBX, R.RCX, 8)))
+    out.add(Instruction.create_reg_reg(Op.CMP_R64_RM64, R.RAX, R.R8))
+    out.jump(loop, Op.JNE_REL32_64)
+    out.add(Instruction.create(Op.RETNQ))
+    return out.assemble(), out.places[pick]
+
+
 def inlined(code: bytes, load: int) -> Inline:
     trace = trace_of(code, load)
     found = inline(trace.graph, trace.inner, [load])
@@ -75,49 +98,128 @@ def inlined(code: bytes, load: int) -> Inline:
     return found
 
 
-def run(code: bytes, site: Site | None, distance: int = 0) -> dict[str, int]:
+class Emulated:
+    """Runs a loop for 100 turns, with a site or without."""
+
+    def __init__(self, code: bytes, site: Site | None = None):
+        self.prefetched: list[int] = []
+        self.read: list[tuple[int, int]] = []  # by the loop itself: place and address
+        machine = self._machine(code, site)
+        self._start = {"RAX": 0, "RCX": 1, "RDX": 2, "R8": 100, "RSI": DATA, "RDI": DATA + 0x1000}
+        stack = DATA + 0x8000
+        machine.mem_write(stack, struct.pack("<QQ", BASE + 0xF000, DATA + 0x1000))
+        self._start |= {"RSP": stack, "RBX": DATA + 0x2000, "RBP": 12, "R9": 13, "R15": 14}
+        for name, value in self._start.items():
+            machine.reg_write(getattr(x86, f"UC_X86_REG_{name}"), value)
+        machine.hook_add(unicorn.UC_HOOK_CODE, self._on_step)
+        machine.emu_start(BASE, BASE + 0xF000)
+        self.registers = {name: self._register(name) for name in self._start}
+        self.count = struct.unpack("<Q", machine.mem_read(WORD, 8))[0]
+
+    def _machine(self, code: bytes, site: Site | None) -> unicorn.Uc:
+        self._uc = machine = unicorn.Uc(unicorn.UC_ARCH_X86, unicorn.UC_MODE_64)
+        for start in (BASE, SITE, WORD, DATA):
+            machine.mem_map(start, 0x10000)
+        machine.mem_write(BASE, code)
+        if site is not None:
+            machine.mem_write(SITE, site.code)
+            machine.mem_write(site.address, site.patch)
+        order = b"".join(struct.pack("<I", i * 7 % 100) for i in range(100))
+        machine.mem_write(DATA, order)
+        machine.mem_write(
+            DATA + 0x1000, b"".join(struct.pack("<Q", i * i % 1000) for i in range(100))
+        )
+        machine.mem_write(DATA + 0x2000, b"".join(struct.pack("<Q", 3 * i) for i in range(1000)))
+        return machine
+
+    def _register(self, name: str) -> int:
+        return int(self._uc.reg_read(getattr(x86, f"UC_X86_REG_{name}")))
+
+    def _on_step(self, machine: unicorn.Uc, place: int, size: int, _: object) -> None:
+        step = decode(bytes(machine.mem_read(place, size)), place)
+        assert step is not None
+        instruction = step.instruction
+        names = {getattr(R, name): name for name in (*self._start, "RSP")}
+
+        def value(register: int) -> int:
+            return self._register(names[register]) if register != R.NONE else 0
+
+        if instruction.mnemonic == Mnemonic.PREFETCHT0 or (step.loads and place < SITE):
+            if instruction.mnemonic == Mnemonic.RET:
+                return
+            address = value(instruction.memory_base) + instruction.memory_displacement
+            address += value(instruction.memory_index) * instruction.memory_index_scale
+            if place < SITE:
+                self.read.append((place, address % (1 << 64)))
+            else:
+                self.prefetched.append(address % (1 << 64))
+
+
+def run(code: bytes, site: Site | None = None) -> dict[str, int]:
     """The registers after 100 turns."""
-    machine = unicorn.Uc(unicorn.UC_ARCH_X86, unicorn.UC_MODE_64)
-    for start in (BASE, SITE, WORDS, DATA):
-        machine.mem_map(start, 0x10000)
-    machine.mem_write(BASE, code)
-    if site is not None:
-        machine.mem_write(SITE, site.code)
-        machine.mem_write(site.address, site.patch)
-        machine.mem_write(WORDS + SHIFTS, struct.pack("<q", distance))
-    machine.mem_write(DATA, b"".join(struct.pack("<I", i * 7 % 100) for i in range(100)))
-    machine.mem_write(DATA + 0x1000, b"".join(struct.pack("<Q", i * i) for i in range(100)))
-    stack = DATA + 0x8000
-    machine.mem_write(stack, struct.pack("<Q", BASE + 0xF000))
-    start = {"RAX": 0, "RCX": 1, "RDX": 2, "R8": 100, "RSI": DATA, "RDI": DATA + 0x1000}
-    start |= {"RSP": stack, "RBX": 11, "RBP": 12, "R9": 13, "R15": 14}
-    for name, value in start.items():
-        machine.reg_write(getattr(x86, f"UC_X86_REG_{name}"), value)
-    machine.emu_start(BASE, BASE + 0xF000)
-    return {name: machine.reg_read(getattr(x86, f"UC_X86_REG_{name}")) for name in start}
+    return Emulated(code, site).registers
+
+
+def made(code: bytes, load: int, distance: int, **options: Any) -> Site:
+    site = inline_site(inlined(code, load), SITE, distance, **options)
+    assert isinstance(site, Site)
+    return site
 
 
 def test_a_patched_loop_does_what_it_did() -> None:
     code, load = gather()
-    site = inline_site(inlined(code, load), SITE, WORDS)
-    assert isinstance(site, Site)
-    native = run(code, None)
-    for distance in (0, 4, 1 << 20):  # the last leads out of the page, and is not followed
-        assert run(code, site, distance) == native
-    bare = inline_site(inlined(code, load), SITE, WORDS, guard=False)
-    assert isinstance(bare, Site)
-    assert len(bare.code) < len(site.code)
-    assert run(code, bare, 8) == native
+    native = run(code)
+    for distance in (0, 4, 1 << 12):  # the last leads out of the page, and is not followed
+        assert run(code, made(code, load, distance)) == native
+    bare, guarded = (made(code, load, 8, guard=guard) for guard in (False, True))
+    assert len(bare.code) < len(guarded.code)
+    assert run(code, bare) == native
+    counting = Emulated(code, made(code, load, 8, guard=False, count=WORD))
+    assert (counting.registers, counting.count) == (native, 100)
+
+
+@pytest.mark.parametrize("through_stack", [False, True])
+def test_what_depends_on_more_loads_is_told_later(through_stack: bool) -> None:
+    """Addresses are those of the program, as many turns before as each stage should be."""
+    code, load = chain(through_stack)
+    ahead = inlined(code, load)
+    assert [stage.times for stage in ahead.stages] == [2, 1]
+    native = Emulated(code)
+    site = made(code, load, 5, guard=False)
+    patched = Emulated(code, site)
+    assert patched.registers == native.registers
+    places = sorted({stage.loads[0] for stage in ahead.stages})
+    for number, (place, away) in enumerate(zip(places, (10, 5), strict=True)):
+        own = [address for at, address in native.read if at == place]
+        told = patched.prefetched[number::2]
+        assert told[: 100 - away] == own[away:]
+    assert len(site.nets) == 2
+
+
+def test_where_faults_cannot_be_caught_only_safe_addresses_are_read() -> None:
+    code, load = chain()
+    refused = inline_site(inlined(code, load), SITE, 4, guard=True)
+    assert isinstance(refused, Declined)
+    assert refused.reason == "the program blocks the signal of faults"
+
+
+def test_addresses_need_no_instruction_to_be_set_forward() -> None:
+    code, load = gather()
+    site = made(code, load, 8, guard=False)
+    assert len(site.code) < 40  # a load, a prefetch, what was displaced, and the way back
+    assert (
+        Emulated(code, site).prefetched[:92]
+        == [address for place, address in Emulated(code).read if place == load][8:]
+    )
 
 
 def test_a_site_knows_the_bytes_that_it_replaces() -> None:
     code, load = gather()
-    site = inline_site(inlined(code, load), SITE, WORDS)
-    assert isinstance(site, Site)
+    site = made(code, load, 4)
     assert site.address == BASE
     assert site.original == code[: len(site.patch)]
-    assert site.net is not None
-    assert SITE < site.net[0] < site.net[1] <= site.net[2] < SITE + len(site.code)
+    (net,) = site.nets
+    assert SITE <= net.begin < net.end <= net.landing < SITE + len(site.code)
 
 
 def test_the_turn_of_a_gather_is_told_ahead() -> None:

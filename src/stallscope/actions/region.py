@@ -6,17 +6,22 @@ from __future__ import annotations
 
 import ctypes
 import mmap
+from collections.abc import Sequence
 
 from iced_x86 import Register
 
 from stallscope.actions.launch import SIZE
-from stallscope.errors import StallscopeError
+from stallscope.slicing import site as slicing
 from stallscope.slicing.slice import Cell
 
 REACH = 0x7000_0000  # of a jump, with room to spare
 _FIRST = 64 << 10  # behind the header
 _FUTEX, _WAKE = 202, 1  # x86-64
 _LIBC = ctypes.CDLL(None)
+
+
+class NoRoom(Exception):
+    """All of the memory is used."""
 
 
 class Net(ctypes.Structure):
@@ -58,7 +63,7 @@ class Header(ctypes.Structure):
         ("caught", ctypes.c_uint64),
         ("calls", ctypes.c_uint32),
         ("unused", ctypes.c_uint32),
-        ("nets", Net * 64),
+        ("nets", Net * 512),
         ("slots", Slot * 8),
     ]
 
@@ -97,10 +102,10 @@ class Region:
 
     def room(self, size: int) -> int:
         """An offset with so many free bytes, on lines of its own."""
-        place = self._next
-        self._next += (size + 127) // 128 * 128
-        if self._next > SIZE:
-            raise StallscopeError("no room is left for prefetch code")
+        place, size = self._next, (size + 127) // 128 * 128
+        if place + size > SIZE:
+            raise NoRoom
+        self._next += size
         return place
 
     def write(self, offset: int, content: bytes) -> None:
@@ -109,12 +114,14 @@ class Region:
     def word(self, offset: int) -> ctypes.c_int64:
         return ctypes.c_int64.from_buffer(self._memory, offset)
 
-    def add_net(self, net: tuple[int, int, int]) -> bool:
+    def add_nets(self, nets: Sequence[slicing.Net]) -> bool:
+        """False when there is no room for them."""
         count = self.header.net_count
-        if count >= len(self.header.nets):
+        if count + len(nets) > len(self.header.nets):
             return False
-        self.header.nets[count] = Net(*net)
-        self.header.net_count = count + 1
+        for number, net in enumerate(nets, count):
+            self.header.nets[number] = Net(net.begin, net.end, net.landing)
+        self.header.net_count = count + len(nets)
         return True
 
     def take_slot(self) -> int | None:

@@ -1,60 +1,37 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ways to run ahead of one load of a running program: code near it, ready to be patched in."""
+"""Which ways there are to run ahead of one load of a running program."""
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import re
 import signal
 import struct
-import time
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from stallscope.actions.region import Region
+from stallscope.actions.region import NoRoom, Region
+from stallscope.actions.ways import DISTANCES, AssistWay, InlineWay, Meter, Patch, Way
 from stallscope.slicing.emit import DATA_BYTES, emit
 from stallscope.slicing.graph import Graph, Loop
 from stallscope.slicing.image import steps_from
 from stallscope.slicing.inline import Inline, inline
+from stallscope.slicing.inline_site import inline_site
 from stallscope.slicing.kinds import kind_of
-from stallscope.slicing.site import (
-    COUNT,
-    JUMP,
-    SHIFTS,
-    SITE_BYTES,
-    Site,
-    handover_site,
-    inline_site,
-    meter_site,
-)
+from stallscope.slicing.site import JUMP, Site, handover_site, meter_site
 from stallscope.slicing.slice import cut
 from stallscope.slicing.step import Step, decode
 from stallscope.slicing.trace import Code, Declined, Trace, connect
 
-DISTANCES = (4, 16, 48)
-PACES = ((256, 50), (64, 200), (256, 2000))  # chunk and slack
-PAUSE = 20  # pause instructions between two looks at the program's progress
 CODE_BYTES = 4096
+INLINE_BYTES = 1024
+METER_BYTES = 512
+APART = 16  # bytes between two places that are patched, at least
 NEAREST_ENTRY = 4096  # bytes from a function's entry to a load in it, at most
 
-
-@dataclass
-class Candidate:
-    load: int
-    delivery: str
-    site: Site
-    settings: tuple[Any, ...]
-    install: Callable[[], None]
-    set: Callable[[Any], None]
-    switch: Callable[[bool], None]
-    progress: Callable[[], int]
-    meter: Site | None = None  # counts beside the site, which can then be taken out altogether
-    metered: Callable[[], int] | None = None  # what the meter counted; else progress does
-    distance: int = 0
-    slack: int = 0
-    looked_at: float = field(default_factory=time.monotonic)
+_FAULTS = sum(1 << number - 1 for number in (signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE))
 
 
 class Memory:
@@ -74,12 +51,12 @@ class Memory:
         os.close(self._file)
 
     def blocks_faults(self) -> bool:
-        """Whether a thread blocks the signal of a fault: then nobody could catch one."""
+        """Whether a thread blocks a signal of faults: then nobody could catch one."""
         try:
             for task in Path(f"/proc/{self._pid}/task").iterdir():
                 lines = (task / "status").read_text().splitlines()
                 masks = [line for line in lines if line.startswith("SigBlk")]
-                if masks and int(masks[0].split()[1], 16) >> (signal.SIGSEGV - 1) & 1:
+                if masks and int(masks[0].split()[1], 16) & _FAULTS:
                     return True
         except OSError:
             return True
@@ -95,114 +72,163 @@ class Memory:
         return address, b""
 
 
-def candidates(
-    pid: int, region: Region, load: int, slack: int | None, prefetch: bool = True
-) -> tuple[str, list[Candidate], str]:
+def ways(
+    place: Place, load: int, slack: int | None, prefetch: bool = True
+) -> tuple[str, list[Way], str]:
     """The load's class, what can be tried for it, best guess first, and why nothing can."""
     try:
-        memory = Memory(pid)
+        memory = Memory(place.pid)
     except OSError:
         return "irregular", [], "the program's code cannot be read"
     try:
-        return _candidates(memory, region, load, slack, prefetch)
+        return _Finder(memory, place, load, prefetch).ways(slack)
+    except NoRoom:
+        return "irregular", [], "no room is left for prefetch code"
     finally:
         memory.close()
 
 
-def _candidates(
-    memory: Memory, region: Region, load: int, slack: int | None, prefetch: bool
-) -> tuple[str, list[Candidate], str]:
-    view = region.near(load)
-    steps = steps_from(memory.read, load)
-    trace = connect(Code(steps), load)
-    if isinstance(trace, Declined):
-        return "irregular", [], trace.reason
-    kind = kind_of(trace)
-    if view is None:
-        return kind, [], "no memory near its code is free"
-    found: list[Candidate] = []
-    reasons: list[str] = []
-    every = [at for at in trace.steps if trace.step(at).loads]
-    for loop in trace.graph.loops_around(load):
-        ahead = inline(trace.graph, loop, [load])
-        if isinstance(ahead, Declined):
-            reasons.append(ahead.reason)
-            continue
-        more = inline(trace.graph, loop, [at for at in every if at in loop.steps])
-        chosen = more if isinstance(more, Inline) else ahead
-        made = _inline(memory, region, view, load, chosen, prefetch)
-        if isinstance(made, Declined):
-            reasons.append(made.reason)
-        else:
-            found.append(made)
-        break
-    if kind in ("chase", "walk"):
-        # Where the function's caller cannot be sliced, the function alone may do.
-        for tried in (_with_caller(memory, steps, trace), trace):
-            made = _assist(memory, region, view, load, tried, slack, prefetch)
-            if not isinstance(made, Declined):
-                found.append(made)
-                break
-            reasons.append(made.reason)
-    return kind, found, "" if found else "; ".join(dict.fromkeys(reasons))
+@dataclass(frozen=True)
+class Place:
+    """A running program that code can be put into."""
+
+    pid: int
+    region: Region
+    patch: Patch
 
 
-def _inline(
-    memory: Memory, region: Region, view: int, load: int, ahead: Inline, prefetch: bool
-) -> Candidate | Declined:
-    offset, words = region.room(CODE_BYTES), region.room(SITE_BYTES)
-    site = inline_site(ahead, view + offset, view + words, prefetch, memory.blocks_faults())
-    if isinstance(site, Declined):
-        return site
-    if len(site.code) > CODE_BYTES or SHIFTS + 8 * len(ahead.stepping) > SITE_BYTES:
-        return Declined("its code is too long")
-    meter = _meter(memory, region, view, ahead.graph, ahead.loop)
-    if isinstance(meter, Declined):
-        return meter
-    count = region.word(meter[1] + COUNT)
+class _Finder:
+    """Looks for ways, for one load."""
 
-    def install() -> None:
-        region.write(offset, site.code)
-        region.write(meter[2], meter[0].code)
-        if site.net is not None:
-            region.add_net(site.net)
+    def __init__(self, memory: Memory, place: Place, load: int, prefetch: bool):
+        self.memory, self.place, self.load, self.prefetch = memory, place, load, prefetch
+        self.region = place.region
+        self.steps = steps_from(memory.read, load)
 
-    def set_distance(distance: int) -> None:
-        candidate.distance = distance
-        for number, one in enumerate(ahead.stepping):
-            region.word(words + SHIFTS + 8 * number).value = distance * one.amount
+    def ways(self, slack: int | None) -> tuple[str, list[Way], str]:
+        view = self.region.near(self.load)
+        trace = connect(Code(self.steps), self.load)
+        if isinstance(trace, Declined):
+            return "irregular", [], trace.reason
+        kind = kind_of(trace)
+        if view is None:
+            return kind, [], "no memory near its code is free"
+        self.view = view
+        tried: list[Way | Declined] = [*self._inlines(trace)]
+        if kind in ("chase", "walk"):
+            # Where the function's caller cannot be sliced, the function alone may do.
+            for one in (_with_caller(self.memory, self.steps, trace), trace):
+                tried.append(self._assist(one, slack))
+                if isinstance(tried[-1], Way):
+                    break
+        found = [one for one in tried if isinstance(one, Way)]
+        reasons = dict.fromkeys(one.reason for one in tried if isinstance(one, Declined))
+        return kind, found, "" if found else "; ".join(reasons)
 
-    candidate = Candidate(
-        load, "inline", site, DISTANCES, install, set_distance, lambda on: None,
-        lambda: count.value, meter[0],
-    )  # fmt: skip
-    return candidate
+    def _inlines(self, trace: Trace) -> Iterator[Way | Declined]:
+        """In the innermost loop in which its address can be told."""
+        every = [at for at in trace.steps if trace.step(at).loads]
+        for loop in trace.graph.loops_around(self.load):
+            ahead = inline(trace.graph, loop, [self.load], every)
+            if isinstance(ahead, Declined):
+                yield ahead
+                continue
+            yield self._inline(ahead)
+            return
 
+    def _inline(self, ahead: Inline) -> Way | Declined:
+        guard = self.memory.blocks_faults()
+        plain = self._counter(ahead.graph.steps, ahead.head)
+        if isinstance(plain, Declined):
+            return plain
+        counted = self._word
+        bare: dict[int, Site] = {}
+        counting: dict[int, Site] = {}
+        for distance in DISTANCES:
+            for sites, count in ((bare, None), (counting, counted)):
+                offset = self.region.room(INLINE_BYTES)
+                site = inline_site(
+                    ahead, self.view + offset, distance,
+                    prefetch=self.prefetch, guard=guard, count=count,
+                )  # fmt: skip
+                site = self._written(offset, INLINE_BYTES, site)
+                if isinstance(site, Declined):
+                    return site
+                sites[distance] = site
+        meter = self._meter(ahead.graph, ahead.loop)
+        return InlineWay(self.load, self.place.patch, meter, bare, counting, plain)
 
-def _meter(
-    memory: Memory, region: Region, view: int, graph: Graph, loop: Loop
-) -> tuple[Site, int, int] | Declined:
-    """A place where the loop is left: what happens there says how fast the loop is with nothing
-    changed in it. The site, the offsets of its words and of its code."""
-    steps = graph.steps
-    ends = sorted(
-        {
+    def _written(self, offset: int, room: int, site: Site | Declined) -> Site | Declined:
+        """With the bytes that are really there: instructions can be written in several ways."""
+        if isinstance(site, Declined):
+            return site
+        if len(site.code) > room:
+            return Declined("its code is too long")
+        if not self.region.add_nets(site.nets):
+            return Declined("too much code runs ahead already")
+        self.region.write(offset, site.code)
+        there = self.memory.read(site.address, len(site.patch))
+        return dataclasses.replace(site, original=there)
+
+    def _counter(self, steps: Mapping[int, Step], address: int) -> Meter | Declined:
+        """Counts how often control comes to an address."""
+        word, offset = self.region.room(8), self.region.room(METER_BYTES)
+        self._word = self.view + word
+        site = meter_site(steps, address, self.view + offset, self._word)
+        site = self._written(offset, METER_BYTES, site)
+        if isinstance(site, Declined):
+            return site
+        count = self.region.word(word)
+        return Meter(site, lambda: count.value)
+
+    def _meter(self, graph: Graph, loop: Loop) -> Meter | None:
+        """At a place where the loop is left: what happens there says how fast the loop is with
+        nothing changed in it."""
+        steps = graph.steps
+        ends = {
             end
             for at in loop.steps
             for end in graph.after[at]
             if end in steps and end not in loop.steps
         }
-    )
-    for end in ends:
-        words, offset = region.room(SITE_BYTES), region.room(512)
-        made = meter_site(_padded(memory, steps, end), end, view + offset, view + words)
-        apart = abs(end - loop.head) >= 16
-        if not isinstance(made, Declined) and apart and len(made.code) <= 512:
-            return made, words, offset
-    return Declined("where its loop is left nothing can be counted")
+        for end in sorted(ends):
+            if abs(end - loop.head) < APART:
+                continue
+            made = self._counter(_padded(self.memory, steps, end), end)
+            if isinstance(made, Meter):
+                return made
+        return None
+
+    def _assist(self, trace: Trace, slack: int | None) -> Way | Declined:
+        slice_ = cut(trace)
+        if isinstance(slice_, Declined):
+            return slice_
+        if (os.cpu_count() or 1) < 2:
+            return Declined("there is no second processor for an assist thread")
+        head, region, view = trace.inner.head, self.region, self.view
+        offset, data = region.room(CODE_BYTES), region.room(DATA_BYTES)
+        made = emit(slice_, view + offset, view + data, self.prefetch, head)
+        if isinstance(made, Declined):
+            return made
+        number = region.take_slot()
+        if number is None:
+            return Declined("all slots of the assist thread are taken")
+        at = region.room(CODE_BYTES)
+        address = region.slot_address(view, number)
+        site = handover_site(trace.graph.steps, head, view + at, address)
+        site = self._written(at, CODE_BYTES, site)
+        if isinstance(site, Declined):
+            return site
+        region.write(offset, made.code)
+        slot = region.header.slots[number]
+        slot.enter, slot.start, slot.leave = view + offset, made.start, made.leave
+        slot.data = view + data
+        region.set_cells(slot, [(cell, view + data + where) for cell, where in made.cells])
+        meter = self._meter(trace.graph, trace.inner)
+        return AssistWay(self.load, self.place.patch, meter, site, region, slot, slack)
 
 
-def _padded(memory: Memory, steps: dict[int, Step], end: int) -> dict[int, Step]:
+def _padded(memory: Memory, steps: Mapping[int, Step], end: int) -> dict[int, Step]:
     """With what lies behind a return that is near: nothing, most often."""
     found = dict(steps)
     at = end
@@ -213,69 +239,6 @@ def _padded(memory: Memory, steps: dict[int, Step], end: int) -> dict[int, Step]
         found[at] = step
         at = step.next
     return found
-
-
-def _assist(
-    memory: Memory,
-    region: Region,
-    view: int,
-    load: int,
-    trace: Trace,
-    slack: int | None,
-    prefetch: bool,
-) -> Candidate | Declined:
-    slice_ = cut(trace)
-    if isinstance(slice_, Declined):
-        return slice_
-    if (os.cpu_count() or 1) < 2:
-        return Declined("there is no second processor for an assist thread")
-    head = trace.inner.head
-    offset, data = region.room(CODE_BYTES), region.room(DATA_BYTES)
-    made = emit(slice_, view + offset, view + data, prefetch, head)
-    if isinstance(made, Declined):
-        return made
-    number = region.take_slot()
-    if number is None:
-        return Declined("all slots of the assist thread are taken")
-    patch = region.room(CODE_BYTES)
-    address = region.slot_address(view, number)
-    site = handover_site(trace.graph.steps, head, view + patch, address)
-    if isinstance(site, Declined):
-        return site
-    slot = region.header.slots[number]
-    meter = _meter(memory, region, view, trace.graph, trace.inner)
-
-    def install() -> None:
-        region.write(offset, made.code)
-        if not isinstance(meter, Declined):
-            region.write(meter[2], meter[0].code)
-        region.write(patch, site.code)
-        slot.enter, slot.start, slot.leave = view + offset, made.start, made.leave
-        slot.data = view + data
-        region.set_cells(slot, [(cell, view + data + place) for cell, place in made.cells])
-
-    def set_pace(pace: tuple[int, int]) -> None:
-        slot.chunk, slot.slack = pace
-        slot.pause = PAUSE
-        candidate.slack = pace[1]
-
-    def switch(on: bool) -> None:
-        slot.armed = int(on)
-        if on and not slot.handed:
-            slot.want = 1
-        if not on:
-            slot.want = 0
-        region.call()
-
-    paces = PACES if slack is None else ((min(256, max(1, slack)), slack),)
-    candidate = Candidate(
-        load, "assist", site, paces, install, set_pace, switch, lambda: int(slot.runs)
-    )
-    if not isinstance(meter, Declined):
-        candidate.meter = meter[0]
-        left = region.word(meter[1] + COUNT)
-        candidate.metered = lambda: left.value
-    return candidate
 
 
 def _with_caller(memory: Memory, steps: dict[int, Step], trace: Trace) -> Trace:

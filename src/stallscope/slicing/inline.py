@@ -4,6 +4,10 @@
 Of one turn of the loop, from its head on, the steps that lead to the addresses are taken as they
 are; what changes by the same amount from turn to turn is set forward before them. Ways through the
 turn are not chosen: what a branch would decide is taken as the definition that comes first.
+
+An address that depends on a load that misses itself would wait for it. So loads are told in stages:
+those whose addresses depend on more loads one after the other are told later, when what they depend
+on has been brought by the stage before.
 """
 
 from __future__ import annotations
@@ -19,6 +23,7 @@ from stallscope.slicing.trace import Declined
 
 MOST_STEPS = 24
 MOST_DEPTH = 2  # loads that one address may depend on one after the other: more often fault
+NEAR = 16  # bytes between two loads of one object that are most likely in one line
 _GENERAL = frozenset(range(Register.RAX, Register.R15 + 1))
 
 
@@ -32,11 +37,22 @@ class Stepping:
 
 
 @dataclass(frozen=True)
+class Stage:
+    """Loads that are told equally far ahead."""
+
+    times: int  # the distance
+    loads: tuple[int, ...]  # in the order in which a turn comes to them
+    steps: tuple[int, ...]  # what computes their addresses, in that order too
+    starts: frozenset[int]  # registers that these begin with
+
+
+@dataclass(frozen=True)
 class Inline:
     graph: Graph
     loop: Loop
-    loads: tuple[int, ...]  # in the order in which a turn comes to them
-    steps: tuple[int, ...]  # what computes their addresses, in that order too
+    loads: tuple[int, ...]  # of all stages
+    steps: tuple[int, ...]
+    stages: tuple[Stage, ...]  # the farthest first
     stepping: tuple[Stepping, ...]
     leading: int  # the load whose address grows evenly: the first of `steps`, or of `loads`
 
@@ -57,12 +73,23 @@ class Inline:
         return amounts.get(operand.base, 0) + amounts.get(operand.index, 0) * operand.scale
 
 
-def inline(graph: Graph, loop: Loop, loads: Iterable[int]) -> Inline | Declined:
-    """Of the loads, those whose addresses can be told ahead in this loop."""
+@dataclass(frozen=True)
+class _Needs:
+    """Of a load: steps that compute its address in a turn, registers that they start from, and how
+    many loads one after the other they have."""
+
+    steps: frozenset[int]
+    starts: frozenset[int]
+    depth: int
+
+
+def inline(
+    graph: Graph, loop: Loop, loads: Iterable[int], beside: Iterable[int] = ()
+) -> Inline | Declined:
+    """Of the loads, those whose addresses can be told ahead in this loop. Of those `beside` them,
+    the ones that depend on other loads come along: hardware brings what grows evenly."""
     turn = _Turn(graph, loop)
-    chosen: list[int] = []
-    steps: set[int] = set()
-    starts: set[int] = set()
+    needs: dict[int, _Needs] = {}
     reasons: list[str] = []
     for load in loads:
         if load not in loop.steps:
@@ -70,22 +97,17 @@ def inline(graph: Graph, loop: Loop, loads: Iterable[int]) -> Inline | Declined:
         found = turn.needs(load)
         if isinstance(found, Declined):
             reasons.append(found.reason)
-            continue
-        chosen.append(load)
-        steps |= found[0]
-        starts |= found[1]
-    if not chosen:
+        else:
+            needs[load] = found
+    if not needs:
         return Declined(reasons[0] if reasons else "none of its loads is in the loop")
-    if len(steps) > MOST_STEPS:
-        return Declined(f"it takes {len(steps)} instructions to compute an address")
-    order = sorted(steps, key=turn.position)
-    ordered = sorted(chosen, key=turn.position)
-    stepping = tuple(sorted(
-        (one for one in (turn.stepping(register) for register in starts) if one is not None),
-        key=lambda one: one.register,
-    ))  # fmt: skip
-    moving = [at for at in order if graph.steps[at].loads]
-    return Inline(graph, loop, tuple(ordered), tuple(order), stepping, (moving or ordered)[0])
+    feeding = {at for one in needs.values() for at in one.steps if graph.steps[at].loads}
+    more = turn.dependent(feeding)
+    for chosen in (needs | more | turn.dependent(beside), needs | more):
+        made = turn.inline(chosen)
+        if isinstance(made, Inline):
+            break
+    return made
 
 
 class _Turn:
@@ -134,13 +156,68 @@ class _Turn:
     def _after(self, at: int) -> list[int]:
         return [end for end in self.graph.after[at] if end in self.loop.steps]
 
-    def needs(self, load: int) -> tuple[set[int], set[int]] | Declined:
-        """Steps that compute its address in a turn, and registers that they start from."""
+    def dependent(self, loads: Iterable[int]) -> dict[int, _Needs]:
+        """Those of the loads whose addresses can be told and depend on other loads."""
+        found = {load: self.needs(load) for load in loads if load in self.loop.steps}
+        return {
+            load: one
+            for load, one in found.items()
+            if not isinstance(one, Declined) and one.depth > 0
+        }
+
+    def inline(self, needs: dict[int, _Needs]) -> Inline | Declined:
+        steps = {at for one in needs.values() for at in one.steps}
+        if len(steps) > MOST_STEPS:
+            return Declined(f"it takes {len(steps)} instructions to compute an address")
+        order, loads = self._sorted(steps), self._sorted(needs)
+        starts = {register for one in needs.values() for register in one.starts}
+        found = (self.stepping(register) for register in sorted(starts))
+        stepping = tuple(one for one in found if one is not None)
+        moving = [at for at in order if self.graph.steps[at].loads]
+        leading = (moving or loads)[0]
+        stages = self._stages(needs)
+        return Inline(self.graph, self.loop, tuple(loads), tuple(order), stages, stepping, leading)
+
+    def _stages(self, needs: dict[int, _Needs]) -> tuple[Stage, ...]:
+        depths = sorted({one.depth for one in needs.values()})
+        found: list[Stage] = []
+        for number, depth in enumerate(depths):
+            loads = self._apart([load for load, one in needs.items() if one.depth == depth], needs)
+            steps = {at for load in loads for at in needs[load].steps}
+            starts = frozenset(register for load in loads for register in needs[load].starts)
+            found.append(
+                Stage(len(depths) - number, tuple(loads), tuple(self._sorted(steps)), starts)
+            )
+        return tuple(found)
+
+    def _apart(self, loads: list[int], needs: dict[int, _Needs]) -> list[int]:
+        """Without those that most likely lie in the line of another."""
+        kept: list[int] = []
+        last: dict[tuple[int, int, int, frozenset[int]], int] = {}
+        for load in sorted(loads, key=self._displacement):
+            operand = self.graph.steps[load].operand()
+            assert operand is not None
+            same = (operand.base, operand.index, operand.scale, needs[load].steps)
+            if same in last and operand.displacement - last[same] < NEAR:
+                continue
+            last[same] = operand.displacement
+            kept.append(load)
+        return self._sorted(kept)
+
+    def _displacement(self, load: int) -> int:
+        operand = self.graph.steps[load].operand()
+        return operand.displacement if operand is not None else 0
+
+    def _sorted(self, steps: Iterable[int]) -> list[int]:
+        return sorted(steps, key=self.position)
+
+    def needs(self, load: int) -> _Needs | Declined:
         operand = self.graph.steps[load].operand()
         if operand is None or self.graph.steps[load].instruction.is_stack_instruction:
             return Declined("it is no plain load")
         steps: set[int] = set()
         starts: set[int] = set()
+        deepest = 0
         left = [(load, register, 0) for register in operand.registers]
         while left:
             at, register, depth = left.pop()
@@ -159,18 +236,23 @@ class _Turn:
             if depth + step.loads > MOST_DEPTH:
                 return Declined(f"its address depends on more than {MOST_DEPTH} loads in a row")
             steps.add(made)
+            deepest = max(deepest, depth + step.loads)
             left += [(made, one, depth + step.loads) for one in step.reads]
-        return self.checked(steps, starts)
+        refusal = self._unsteady(starts)
+        if refusal:
+            return Declined(refusal)
+        return _Needs(frozenset(steps), frozenset(starts), deepest)
 
-    def checked(self, steps: set[int], starts: set[int]) -> tuple[set[int], set[int]] | Declined:
+    def _unsteady(self, starts: set[int]) -> str:
+        """Why a turn's addresses cannot be told from what it starts with; nothing when they can."""
         steady = False
         for register in starts:
             if register not in self.writes:
                 continue
             if self.stepping(register) is None:
-                return Declined("its address depends on what a turn before computed")
+                return "its address depends on what a turn before computed"
             steady = True
-        return (steps, starts) if steady else Declined("its address does not change in the loop")
+        return "" if steady else "its address does not change in the loop"
 
     def definition(self, at: int, register: int) -> int | None:
         """The step of this turn that defines a register, first on the way; None: it comes from the

@@ -19,19 +19,24 @@ from iced_x86 import (
     Register,
 )
 
-from stallscope.slicing.assembler import GENERAL, Assembler, CannotEncode, at, operand_of
+from stallscope.slicing.assembler import GENERAL, Assembler, CannotEncode, at
 from stallscope.slicing.graph import is_call
-from stallscope.slicing.inline import Inline
 from stallscope.slicing.step import FLAGS, Step
 from stallscope.slicing.trace import Declined
 
 JUMP = 5  # bytes of a jump to anywhere near
 _ROOM = 0x100  # below the stack pointer: the red zone, and what is saved
-# Words of a site: what is counted, and by how much registers are set forward.
-COUNT, SHIFTS = 8, 16
-SITE_BYTES = 128
 # Words of a slot (runtime/ahead/layout.h, struct ahead_slot).
 SLOT_WANT, SLOT_HANDED, SLOT_RUNS, SLOT_AT_HAND, SLOT_HAND = 4, 8, 32, 40, 80
+
+
+@dataclass(frozen=True)
+class Net:
+    """Code in which a fault is caught: control goes on at the landing."""
+
+    begin: int
+    end: int
+    landing: int
 
 
 @dataclass(frozen=True)
@@ -40,7 +45,7 @@ class Site:
     original: bytes  # as long as `patch`
     patch: bytes
     code: bytes
-    net: tuple[int, int, int] | None  # begin, end and landing of code in which a fault is caught
+    nets: tuple[Net, ...] = ()
 
 
 _LAST = (FlowControl.RETURN, FlowControl.CONDITIONAL_BRANCH)
@@ -97,12 +102,12 @@ def live(steps: Mapping[int, Step], address: int, register: int) -> bool:
     return False
 
 
-class _Frame:
+class Frame:
     """Room below the red zone for registers and flags."""
 
-    def __init__(self, out: Assembler, steps: Mapping[int, Step], address: int):
+    def __init__(self, out: Assembler, flags: bool):
         self.out = out
-        self.flags = live(steps, address, FLAGS)
+        self.flags = flags
         self.saved: list[int] = []
         self.depth = _ROOM + (8 if self.flags else 0)
 
@@ -119,19 +124,22 @@ class _Frame:
             place = MemoryOperand(Register.RSP, displ=8 + 8 * number, displ_size=8)
             self.out.add(Instruction.create_mem_reg(Code.MOV_RM64_R64, place, register))
 
+    def reload(self, register: int) -> None:
+        place = MemoryOperand(Register.RSP, displ=8 + 8 * self.saved.index(register), displ_size=8)
+        self.out.add(Instruction.create_reg_mem(Code.MOV_R64_RM64, register, place))
+
     def close(self) -> None:
         if not self.depth:
             return
-        for number, register in enumerate(self.saved):
-            place = MemoryOperand(Register.RSP, displ=8 + 8 * number, displ_size=8)
-            self.out.add(Instruction.create_reg_mem(Code.MOV_R64_RM64, register, place))
+        for register in self.saved:
+            self.reload(register)
         if self.flags:
             self.out.add(Instruction.create(Code.POPFQ))
         room = MemoryOperand(Register.RSP, displ=_ROOM, displ_size=8)
         self.out.add(Instruction.create_reg_mem(Code.LEA_R64_M, Register.RSP, room))
 
 
-def _finish(out: Assembler, moved: list[Step], address: int, code: int) -> tuple[bytes, bytes]:
+def finish(out: Assembler, moved: list[Step], address: int) -> tuple[bytes, bytes]:
     """The displaced instructions and the way back; the code, and the jump to it."""
     for step in moved:
         copy = step.instruction.copy()
@@ -142,11 +150,11 @@ def _finish(out: Assembler, moved: list[Step], address: int, code: int) -> tuple
     out.add(Instruction.create_branch(Code.JMP_REL32_64, back))
     body = out.assemble()
     way = Assembler(address)
-    way.add(Instruction.create_branch(Code.JMP_REL32_64, code))
+    way.add(Instruction.create_branch(Code.JMP_REL32_64, out.base))
     return body, way.assemble()
 
 
-def _original(moved: list[Step], length: int) -> bytes:
+def original(moved: list[Step], length: int) -> bytes:
     from iced_x86 import Encoder
 
     found = b""
@@ -157,173 +165,21 @@ def _original(moved: list[Step], length: int) -> bytes:
     return found[:length]
 
 
-def inline_site(
-    ahead: Inline, code: int, words: int, prefetch: bool = True, guard: bool = True
-) -> Site | Declined:
-    """`code` is where it will lie, `words` the address of its words. With `guard` it reads only
-    within the page that the program is about to read anyway. Without prefetches it is the
-    control that costs the same and brings nothing."""
-    steps = ahead.graph.steps
-    moved = displaced(steps, ahead.head)
-    if isinstance(moved, Declined):
-        return moved
-    out = Assembler(code)
-    frame = _Frame(out, steps, ahead.head)
-    spare = [
-        one
-        for one in GENERAL
-        if one != Register.RSP and all(one not in _touched(steps[at_]) for at_ in _parts(ahead))
-    ]
-    spare.sort(key=lambda one: live(steps, ahead.head, one))  # dead ones need not be saved
-    by_register = any(one.by != Register.NONE for one in ahead.stepping)
-    guarded = guard and ahead.leading in ahead.steps and len(spare) >= 2
-    changed = {
-        one for at_ in ahead.steps for one in steps[at_].writes if one not in (FLAGS, Register.RSP)
-    }
-    if guarded:
-        changed |= set(spare[:2])
-    elif by_register:
-        if not spare:
-            return Declined("no register is free")
-        changed |= set(spare[:1])
-    saved = [one for one in sorted(changed) if live(steps, ahead.head, one)]
-    if len(saved) > 12:
-        return Declined("too many registers change")
-    try:
-        return _inline(ahead, out, frame, saved, spare, guarded, words, moved, prefetch)
-    except CannotEncode as error:
-        return Declined(f"it cannot be written elsewhere: {error}")
-
-
-def _parts(ahead: Inline) -> set[int]:
-    return {*ahead.steps, *ahead.loads}
-
-
-def _touched(step: Step) -> frozenset[int]:
-    return step.reads | step.writes
-
-
-def _inline(
-    ahead: Inline,
-    out: Assembler,
-    frame: _Frame,
-    saved: list[int],
-    spare: list[int],
-    guarded: bool,
-    words: int,
-    moved: list[Step],
-    prefetch: bool,
-) -> Site:
-    frame.open(saved)
-    skip, begin, end = out.label(), out.label(), out.label()
-    leading = ahead.step(ahead.leading)
-    if guarded:
-        out.add(_lea(spare[0], leading, frame.depth))
-    for number, one in enumerate(ahead.stepping):
-        shift = at(words + SHIFTS + 8 * number)
-        if one.by == Register.NONE:
-            out.add(Instruction.create_reg_mem(Code.ADD_R64_RM64, one.register, shift))
-            continue
-        free = spare[1] if guarded else spare[0]
-        out.add(Instruction.create_reg_mem(Code.MOV_R64_RM64, free, shift))
-        out.add(Instruction.create_reg_reg(Code.IMUL_R64_RM64, free, one.by))
-        out.add(Instruction.create_reg_reg(Code.ADD_R64_RM64, one.register, free))
-    out.mark(begin)
-    for place in _in_turn(ahead):
-        step = ahead.step(place)
-        if guarded and place == ahead.leading:
-            _guard(out, step, spare, frame.depth, skip)
-        if place in ahead.loads:
-            wanted = operand_of(step.instruction, _lower(step, frame.depth))
-            code = Code.PREFETCHT0_M8 if prefetch else Code.NOP_RM32  # both only take the address
-            out.add(Instruction.create_mem(code, wanted))
-        if place in ahead.steps:
-            out.add(_lowered(step, frame.depth))
-    out.mark(end)
-    out.mark(skip)
-    for number, one in enumerate(ahead.stepping):  # what no step changed goes back the way it came
-        if one.register in saved:
-            continue
-        if one.by == Register.NONE:
-            shift = at(words + SHIFTS + 8 * number)
-            out.add(Instruction.create_reg_mem(Code.SUB_R64_RM64, one.register, shift))
-        else:
-            free = spare[1] if guarded else spare[0]
-            out.add(
-                Instruction.create_reg_mem(Code.MOV_R64_RM64, free, at(words + SHIFTS + 8 * number))
-            )
-            out.add(Instruction.create_reg_reg(Code.IMUL_R64_RM64, free, one.by))
-            out.add(Instruction.create_reg_reg(Code.SUB_R64_RM64, one.register, free))
-    frame.close()
-    body, patch = _finish(out, moved, ahead.head, out.base)
-    places = out.places
-    net = (places[begin], places[end], places[skip])
-    return Site(ahead.head, _original(moved, len(patch)), patch, body, net)
-
-
-def _in_turn(ahead: Inline) -> list[int]:
-    """Steps and loads merged, each list in its own order."""
-    order = list(ahead.steps)
-    for load in ahead.loads:
-        if load in order:
-            continue
-        operand = ahead.step(load).operand()
-        needed = operand.registers if operand else frozenset()
-        behind = -1
-        for number, place in enumerate(order):
-            if place in ahead.steps and ahead.step(place).writes & needed and place < load:
-                behind = number
-        order.insert(behind + 1, load)
-    return order
-
-
-def _guard(out: Assembler, step: Step, spare: list[int], depth: int, skip: int) -> None:
-    """Only within the page that the program is about to read anyway."""
-    operand = step.operand()
-    assert operand is not None
-    last = operand_of(step.instruction, _lower(step, depth) + operand.size - 1)
-    out.add(Instruction.create_reg_mem(Code.LEA_R64_M, spare[1], last))
-    out.add(Instruction.create_reg_reg(Code.XOR_R64_RM64, spare[1], spare[0]))
-    out.add(Instruction.create_reg_i32(Code.SHR_RM64_IMM8, spare[1], 12))
-    out.jump(skip, Code.JNE_REL32_64)
-
-
-def _lea(register: int, step: Step, depth: int) -> Instruction:
-    wanted = operand_of(step.instruction, _lower(step, depth))
-    return Instruction.create_reg_mem(Code.LEA_R64_M, register, wanted)
-
-
-def _lower(step: Step, depth: int) -> int:
-    """What is added to addresses on the stack, which stands lower here."""
-    return depth if step.instruction.memory_base == Register.RSP else 0
-
-
-def _lowered(step: Step, depth: int) -> Instruction:
-    if step.instruction.memory_base != Register.RSP:
-        if Register.RSP in step.reads or Register.RSP in step.writes:
-            raise CannotEncode(f"{step.instruction} uses the stack pointer")
-        return step.instruction
-    copy = step.instruction.copy()
-    copy.memory_displacement = (copy.memory_displacement + depth) % (1 << 64)
-    copy.memory_displ_size = 8
-    return copy
-
-
-def meter_site(steps: Mapping[int, Step], address: int, code: int, words: int) -> Site | Declined:
-    """Only counts how often control comes here."""
+def meter_site(steps: Mapping[int, Step], address: int, code: int, count: int) -> Site | Declined:
+    """Only counts how often control comes here, in the word at an address."""
     moved = displaced(steps, address, ends=True)
     if isinstance(moved, Declined):
         return moved
     out = Assembler(code)
-    frame = _Frame(out, steps, address)
+    frame = Frame(out, live(steps, address, FLAGS))
     frame.open([])
-    out.add(Instruction.create_mem_i32(Code.ADD_RM64_IMM8, at(words + COUNT), 1))
+    out.add(Instruction.create_mem_i32(Code.ADD_RM64_IMM8, at(count), 1))
     frame.close()
     try:
-        body, patch = _finish(out, moved, address, code)
+        body, patch = finish(out, moved, address)
     except CannotEncode as error:
         return Declined(f"it cannot be written elsewhere: {error}")
-    return Site(address, _original(moved, len(patch)), patch, body, None)
+    return Site(address, original(moved, len(patch)), patch, body)
 
 
 def handover_site(steps: Mapping[int, Step], address: int, code: int, slot: int) -> Site | Declined:
@@ -332,7 +188,7 @@ def handover_site(steps: Mapping[int, Step], address: int, code: int, slot: int)
     if isinstance(moved, Declined):
         return moved
     out = Assembler(code)
-    frame = _Frame(out, steps, address)
+    frame = Frame(out, live(steps, address, FLAGS))
     frame.open([])
     skip = out.label()
     rax = Register.RAX
@@ -357,7 +213,7 @@ def handover_site(steps: Mapping[int, Step], address: int, code: int, slot: int)
     out.mark(skip)
     frame.close()
     try:
-        body, patch = _finish(out, moved, address, code)
+        body, patch = finish(out, moved, address)
     except CannotEncode as error:
         return Declined(f"it cannot be written elsewhere: {error}")
-    return Site(address, _original(moved, len(patch)), patch, body, None)
+    return Site(address, original(moved, len(patch)), patch, body)

@@ -12,7 +12,8 @@ from stallscope.views.terminal.rows import table
 from stallscope.views.terminal.text import amount, clean
 
 if TYPE_CHECKING:
-    from stallscope.actions.prefetch import PrefetchReport, SiteReport
+    from stallscope.actions.prefetch import PrefetchReport
+    from stallscope.actions.trying import SiteReport
     from stallscope.analyses.advice import Advice
     from stallscope.analyses.prediction import Prediction
 
