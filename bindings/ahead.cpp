@@ -21,6 +21,7 @@ session::AheadSlice slice_of(const nb::dict& words) {
   slice.steps = nb::cast<std::vector<std::uint64_t>>(words["steps"]);
   slice.loads = nb::cast<std::vector<std::uint64_t>>(words["loads"]);
   slice.feeding = nb::cast<std::vector<std::uint64_t>>(words["feeding"]);
+  slice.times = nb::cast<std::vector<std::uint32_t>>(words["times"]);
   slice.cost = nb::cast<double>(words["cost"]);
   slice.distance = nb::cast<std::uint32_t>(words["distance"]);
   slice.step = nb::cast<std::int64_t>(words["step"]);

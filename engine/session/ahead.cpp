@@ -20,7 +20,8 @@ struct Entry {
   std::uint64_t address;
   std::uint32_t visit;
   std::uint8_t role;
-  std::uint8_t which;  // number among the instructions with a role
+  std::uint8_t which;   // number among the instructions with a role
+  std::uint32_t times;  // the distance, when it is told inline
 };
 
 // A slice's view of the stream: which instructions are its own, and what they will access.
@@ -30,6 +31,11 @@ struct Plan {
     add(what.loads, kPrefetched);
     add(what.feeding, kFeeding);
     add({what.load}, kCounted);
+    for (std::size_t i = 0; i < what.loads.size(); ++i) {
+      const std::uint32_t times = i < what.times.size() ? what.times[i] : 1;
+      roles.find(what.loads[i])->times = times;
+      if (std::find(stages.begin(), stages.end(), times) == stages.end()) stages.push_back(times);
+    }
   }
   void add(const std::vector<std::uint64_t>& which, std::uint8_t role) {
     for (const std::uint64_t at : which) {
@@ -53,11 +59,13 @@ struct Plan {
   FlatMap<bool> on_trace;
   struct Part {
     std::uint8_t role = kNothing, which = 0;
+    std::uint32_t times = 1;
   };
   FlatMap<Part> roles;
-  std::vector<std::uint8_t> known;  // of a block: 1 on the trace, 2 not
-  std::vector<Entry> entries;       // filled by the first pass
-  std::vector<std::size_t> runs;    // entries that begin a run
+  std::vector<std::uint32_t> stages;  // the times that there are
+  std::vector<std::uint8_t> known;    // of a block: 1 on the trace, 2 not
+  std::vector<Entry> entries;         // filled by the first pass
+  std::vector<std::size_t> runs;      // entries that begin a run
   std::uint32_t visit = 0;
   bool inside = false;
 };
@@ -85,7 +93,7 @@ class Collector {
         if (part == nullptr || addresses[i] == SS_NO_ADDRESS) continue;
         if (operation.kind == SS_OP_KIND_STORE || operation.is_prefetch()) continue;
         if (part->role & kCounted) plan->runs.push_back(plan->entries.size());
-        plan->entries.push_back({addresses[i], plan->visit, part->role, part->which});
+        plan->entries.push_back({addresses[i], plan->visit, part->role, part->which, part->times});
         if (++total_ > kMostEntries) full_ = true;
       }
     }
@@ -187,15 +195,20 @@ class Runner {
     ++main_[s].next;
   }
 
-  // Inline: the addresses of a run further on, where they follow from this one's.
+  // Inline: the addresses of runs further on, where they follow from this one's.
   void deliver(std::size_t s) {
-    Plan& plan = *plans_[s];
+    const Plan& plan = *plans_[s];
     now_ += plan.slice.cost * options_.cycles;
-    const std::size_t run = main_[s].runs, other = run + plan.slice.distance;
-    if (!options_.prefetch || other >= plan.runs.size()) return;
+    if (!options_.prefetch) return;
+    for (const std::uint32_t times : plan.stages) deliver(plan, main_[s].runs, times);
+  }
+
+  void deliver(const Plan& plan, std::size_t run, std::uint32_t times) {
+    const std::size_t away = std::size_t{times} * plan.slice.distance, other = run + away;
+    if (other >= plan.runs.size()) return;
     const std::size_t here = plan.runs[run], there = plan.runs[other];
     const std::uint64_t grown = plan.entries[there].address - plan.entries[here].address;
-    const auto told = static_cast<std::uint64_t>(plan.slice.step) * plan.slice.distance;
+    const auto told = static_cast<std::uint64_t>(plan.slice.step) * away;
     const bool same_visit = plan.entries[there].visit == plan.entries[here].visit;
     if (plan.slice.step ? grown != told : !same_visit) return;
     const std::size_t end =
@@ -203,7 +216,8 @@ class Runner {
     std::uint64_t seen = 0;  // of each load the first address of the run
     for (std::size_t at = there; at < end; ++at) {
       const Entry& entry = plan.entries[at];
-      if (!(entry.role & kPrefetched) || (seen >> entry.which & 1)) continue;
+      if (!(entry.role & kPrefetched) || entry.times != times) continue;
+      if (seen >> entry.which & 1) continue;
       seen |= 1ULL << entry.which;
       bring(entry.address, static_cast<std::uint64_t>(now_), false);
     }

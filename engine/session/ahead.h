@@ -25,6 +25,7 @@ struct AheadSlice {
   std::vector<std::uint64_t> feeding;  // whose results the slice needs
   double cost = 1;                     // instructions a run
   std::uint32_t distance = 0;          // inline: runs ahead; 0: an assist thread
+  std::vector<std::uint32_t> times;    // inline: the distance of each of `loads`; else once
   std::int64_t step = 0;  // inline: by which the address of `load` grows a run; 0: by any amount
 };
 

@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <sys/ptrace.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <sys/user.h>
 #include <sys/wait.h>
@@ -12,11 +13,15 @@
 #include <cstring>
 #include <filesystem>
 #include <map>
+#include <optional>
 
 namespace stallscope::target {
 namespace {
 
-constexpr int kMostSteps = 64;  // that a thread takes out of a patch
+constexpr int kMostSteps = 64;             // that a thread takes out of a patch
+constexpr int kMostTries = 50;             // until no signal handler returns into one
+constexpr useconds_t kBetweenTries = 200;  // microseconds
+constexpr std::size_t kStack = 64 << 10;   // bytes of each stack that are looked at
 
 // The stopped threads of a process; goes on when it is destroyed.
 class Stopped {
@@ -75,14 +80,16 @@ class Stopped {
     }
     const bool ours = status >> 16 == PTRACE_EVENT_STOP || WSTOPSIG(status) == SIGTRAP;
     int& kept = signals_[thread];
-    if (!ours) kept = WSTOPSIG(status);
+    if (ours) return Done{};
+    if (kept != 0 && kept != WSTOPSIG(status)) syscall(SYS_tgkill, pid_, thread, kept);
+    kept = WSTOPSIG(status);
     return Done{};
   }
 
   Status leave(const std::vector<Patch>& patches) {
     std::map<int, int> threads = signals_;
     for (const auto& [thread, signal] : threads)
-      for (int i = 0; signals_.contains(thread) && inside(thread, patches); ++i) {
+      for (int i = 0; signals_.contains(thread) && stands_inside(thread, patches); ++i) {
         if (i == kMostSteps) return Error{"a thread stays in the code to be changed", "", ""};
         ptrace(PTRACE_SINGLESTEP, thread, nullptr, nullptr);
         if (Status stepped = wait(thread); !stepped) return stepped;
@@ -90,16 +97,36 @@ class Stopped {
     return Done{};
   }
 
+  // Whether a thread seems to come back into a patch: a signal handler that runs now returns to
+  // where it interrupted the thread, which its stack says. What only looks like such an address
+  // counts as well.
+  bool comes_back(const std::vector<Patch>& patches) const {
+    std::vector<std::uint64_t> words(kStack / sizeof(std::uint64_t));
+    for (const auto& [thread, signal] : signals_) {
+      user_regs_struct registers{};
+      if (ptrace(PTRACE_GETREGS, thread, nullptr, &registers) != 0) continue;
+      const iovec here{words.data(), kStack};
+      const iovec there{reinterpret_cast<void*>(registers.rsp & ~7ULL), kStack};
+      const ssize_t got = process_vm_readv(pid_, &here, 1, &there, 1, 0);
+      for (ssize_t i = 0; i < got / static_cast<ssize_t>(sizeof(std::uint64_t)); ++i)
+        if (inside(words[static_cast<std::size_t>(i)], patches)) return true;
+    }
+    return false;
+  }
+
   Patched out;
 
  private:
-  static bool inside(int thread, const std::vector<Patch>& patches) {
+  static bool inside(std::uint64_t place, const std::vector<Patch>& patches) {
+    for (const Patch& patch : patches)
+      if (place > patch.address && place < patch.address + patch.bytes.size()) return true;
+    return false;
+  }
+
+  static bool stands_inside(int thread, const std::vector<Patch>& patches) {
     user_regs_struct registers{};
     if (ptrace(PTRACE_GETREGS, thread, nullptr, &registers) != 0) return false;
-    for (const Patch& patch : patches)
-      if (registers.rip > patch.address && registers.rip < patch.address + patch.bytes.size())
-        return true;
-    return false;
+    return inside(registers.rip, patches);
   }
 
   int pid_;
@@ -117,20 +144,32 @@ bool write(int memory, const Patch& patch) {
          static_cast<ssize_t>(patch.bytes.size());
 }
 
-}  // namespace
-
-Result<Patched> patch_process(int pid, const std::vector<Patch>& patches) {
+// Nothing when a thread would come back into a patch.
+Result<std::optional<Patched>> try_patch(int pid, const std::vector<Patch>& patches) {
   Stopped stopped(pid);
   if (Status status = stopped.stop_all(); !status) return status.error();
   if (!stopped.out.ended)
     if (Status status = stopped.leave(patches); !status) return status.error();
   stopped.out.done.assign(patches.size(), false);
-  if (stopped.out.ended) return stopped.out;
+  if (stopped.out.ended) return std::optional(stopped.out);
+  if (stopped.comes_back(patches)) return std::optional<Patched>();
   const int memory = open(("/proc/" + std::to_string(pid) + "/mem").c_str(), O_RDWR | O_CLOEXEC);
   if (memory < 0) return Error{"cannot write the program's memory", std::strerror(errno), ""};
   for (std::size_t i = 0; i < patches.size(); ++i) stopped.out.done[i] = write(memory, patches[i]);
   close(memory);
-  return stopped.out;
+  return std::optional(stopped.out);
+}
+
+}  // namespace
+
+Result<Patched> patch_process(int pid, const std::vector<Patch>& patches) {
+  for (int i = 0; i < kMostTries; ++i) {
+    Result<std::optional<Patched>> tried = try_patch(pid, patches);
+    if (!tried) return tried.error();
+    if (*tried) return **tried;
+    usleep(kBetweenTries);
+  }
+  return Error{"a signal handler stays above the code to be changed", "", ""};
 }
 
 }  // namespace stallscope::target

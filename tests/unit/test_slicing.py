@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import mmap
 import os
 import struct
@@ -17,6 +18,7 @@ from iced_x86 import Code as Op
 from iced_x86 import Instruction, MemoryOperand, Mnemonic, Register
 from unicorn import x86_const as x86
 
+from stallscope.actions.sites import Memory
 from stallscope.actions.trial import (
     INTERVAL,
     SETTLE,
@@ -29,6 +31,7 @@ from stallscope.actions.trial import (
     measure,
     processor_time,
 )
+from stallscope.actions.ways import Spot
 from stallscope.analyses.advice import prefetches
 from stallscope.slicing.assembler import Assembler
 from stallscope.slicing.image import steps_from
@@ -366,3 +369,18 @@ def test_prefetches_are_written_with_a_bound_where_they_read() -> None:
     assert prefetches(lines, 1, "indirect", 8) == [bound]
     assert prefetches(lines, 1, "stride", 8) == ["__builtin_prefetch(&c[(i + 8)]);"]
     assert prefetches(["while (p) p = p->next;"], 0, "stride", 8) == []
+
+
+def test_code_is_read_as_it_was_before_something_was_put_in() -> None:
+    size = 16
+    text = ctypes.create_string_buffer(bytes(range(size)), size)
+    address = ctypes.addressof(text)
+    memory = Memory(
+        os.getpid(), [Spot(lambda _: [True], Site(address + 3, b"abcde", b"12345", b""))]
+    )
+    try:
+        assert memory.read(address, 4) == bytes((0, 1, 2)) + b"a"
+        assert memory.read(address + 5, 5) == b"cde" + bytes((8, 9))
+        assert memory.read(8, 4) == b""
+    finally:
+        memory.close()

@@ -78,8 +78,7 @@ def accompany(
             trying.rows[0] = left_alone(0, "", None, "", "a static program loads no runtime")
         else:
             _accompany(run, trying)
-        while run.alive():
-            time.sleep(0.005)
+        run.wait()
     except Ended:
         pass
     region.stop()
@@ -101,7 +100,7 @@ def _accompany(run: Run, trying: Trying) -> None:
             return
         found = _look(run)
         for load, place in found:
-            if load not in trying.rows:
+            if trying.wants(load):
                 trying.help(load, place)
                 pause = WINDOW
         if run.kept and not run.always:

@@ -17,6 +17,8 @@ from stallscope.actions.trial import Budget, Ended, Watched, processor_time
 from stallscope.actions.ways import Way
 from stallscope.record.life import FORWARDED, FROM_THE_KERNEL, wait_for_signal
 
+LONGEST_WAIT = 60.0  # seconds in which a signal is waited for
+
 
 @dataclass
 class Run:
@@ -37,7 +39,8 @@ class Run:
 
     @property
     def place(self) -> Place:
-        return Place(self.pid, self.region, self.patch)
+        spots = [spot for way in self.kept for spot in way.spots]
+        return Place(self.pid, self.region, self.patch, spots)
 
     @functools.cached_property
     def watched(self) -> Watched:
@@ -47,9 +50,10 @@ class Run:
     def budget(self) -> Budget:
         return Budget(self.watched.used)
 
-    def alive(self) -> bool:
+    def alive(self, within: float = 0) -> bool:
+        """Passes on what arrives in so many seconds; returns as soon as the program has ended."""
         if self.status is None:
-            info = wait_for_signal({*FORWARDED, signal.SIGCHLD}, 0)
+            info = wait_for_signal({*FORWARDED, signal.SIGCHLD}, within)
             sent = info is not None and info.si_code != FROM_THE_KERNEL
             if info is not None and sent and info.si_signo in FORWARDED:
                 with contextlib.suppress(ProcessLookupError):
@@ -62,10 +66,15 @@ class Run:
 
     def sleep(self, seconds: float) -> None:
         until = time.monotonic() + seconds
-        while self.alive() and (left := until - time.monotonic()) > 0:
-            time.sleep(min(left, 0.01))
-        if self.status is not None:
+        while (left := until - time.monotonic()) > 0 and self.alive(left):
+            pass
+        if not self.alive():
             raise Ended
+
+    def wait(self) -> None:
+        """Until the program has ended."""
+        while self.alive(LONGEST_WAIT):
+            pass
 
     def patch(self, rows: list[tuple[int, bytes, bytes]]) -> list[bool]:
         try:

@@ -8,12 +8,12 @@ import os
 import re
 import signal
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from stallscope.actions.region import NoRoom, Region
-from stallscope.actions.ways import DISTANCES, AssistWay, InlineWay, Meter, Patch, Way
+from stallscope.actions.ways import DISTANCES, AssistWay, InlineWay, Meter, Patch, Spot, Way
 from stallscope.slicing.emit import DATA_BYTES, emit
 from stallscope.slicing.graph import Graph, Loop
 from stallscope.slicing.image import steps_from
@@ -35,17 +35,22 @@ _FAULTS = sum(1 << number - 1 for number in (signal.SIGSEGV, signal.SIGBUS, sign
 
 
 class Memory:
-    """Code of a running process."""
+    """Code of a running process, as it was before anything was put into it."""
 
-    def __init__(self, pid: int):
-        self._pid = pid
+    def __init__(self, pid: int, spots: Sequence[Spot] = ()):
+        self._pid, self._spots = pid, spots
         self._file = os.open(f"/proc/{pid}/mem", os.O_RDONLY | os.O_CLOEXEC)
 
     def read(self, address: int, count: int) -> bytes:
         try:
-            return os.pread(self._file, count, address)
+            found = bytearray(os.pread(self._file, count, address))
         except OSError:
             return b""
+        for spot in self._spots:
+            for number, byte in enumerate(spot.original, spot.address - address):
+                if 0 <= number < len(found):
+                    found[number] = byte
+        return bytes(found)
 
     def close(self) -> None:
         os.close(self._file)
@@ -77,7 +82,7 @@ def ways(
 ) -> tuple[str, list[Way], str]:
     """The load's class, what can be tried for it, best guess first, and why nothing can."""
     try:
-        memory = Memory(place.pid)
+        memory = Memory(place.pid, place.spots)
     except OSError:
         return "irregular", [], "the program's code cannot be read"
     try:
@@ -95,6 +100,7 @@ class Place:
     pid: int
     region: Region
     patch: Patch
+    spots: Sequence[Spot] = ()  # where something was put in
 
 
 class _Finder:

@@ -19,6 +19,7 @@ UNMETERED = 1.06  # the same, where what is measured against is a loop with a co
 LEAST_LEFT = 100  # times a second that a loop must be left, for that to be a measure
 QUICK, SURE = 6, 24  # pairs of intervals: to choose by, and to decide by
 WATCHED = 2.0  # seconds between looks at what was kept
+AGAIN = 4.0  # seconds after which what did not pay is tried again; each time twice as long
 
 
 class SiteReport(msgspec.Struct, frozen=True, rename={"kind": "class"}):
@@ -49,22 +50,55 @@ class Trying:
     def __init__(self, run: Run, slack: int | None, deliveries: tuple[str, ...]):
         self._run, self._slack, self._deliveries = run, slack, deliveries
         self.rows: dict[int, SiteReport] = {}
+        self._again: dict[int, tuple[float, float]] = {}  # by load: when, and after how long
+        self._ways: dict[int, tuple[str, list[Way], str]] = {}
+        self._first: dict[tuple[int, str], int] = {}  # the load for which a loop was tried
+
+    def wants(self, load: int) -> bool:
+        """Whether a load should be helped: a new one, or one for which something did not pay some
+        time ago. Programs change, and other programs disturb."""
+        if load not in self.rows:
+            return True
+        if self.rows[load].state == "kept":
+            return False
+        return load in self._again and time.monotonic() > self._again[load][0]
 
     def help(self, load: int, place: dict[str, Any]) -> None:
         """Tries the ways for a load, the most promising first, and keeps the first that pays."""
-        run, where = self._run, (load, place["function"], place["line"])
-        kind, found, reason = ways(run.place, load, self._slack, not run.control)
-        found = [way for way in found if way.delivery in self._deliveries]
+        where = (load, place["function"], place["line"])
+        kind, found, reason = self._ways_of(load)
         self.rows[load] = left_alone(*where, kind, reason or "no delivery is left")
         for number, way in enumerate(found):
-            if any(way.address == kept.address for kept in run.kept):
-                self.rows[load] = left_alone(*where, kind, "its loop has a site already")
+            reason = self._refusal(way)
+            if reason:
+                self.rows[load] = left_alone(*where, kind, reason)
                 return
             state, reason, gain = self._try(way)
             if number == 0 or state == "kept":
                 self.rows[load] = _row(way, where, kind, state, reason, gain)
             if state == "kept":
                 return
+            if state == "rolled back":
+                self._try_later(load)
+
+    def _ways_of(self, load: int) -> tuple[str, list[Way], str]:
+        if load not in self._ways:
+            run = self._run
+            kind, found, reason = ways(run.place, load, self._slack, not run.control)
+            found = [way for way in found if way.delivery in self._deliveries]
+            self._ways[load] = (kind, found, reason)
+        return self._ways[load]
+
+    def _refusal(self, way: Way) -> str:
+        """Why it need not be tried: what is in a loop already brings this load's lines too."""
+        if any(way.address == kept.address for kept in self._run.kept):
+            return "its loop has a site already"
+        first = self._first.setdefault((way.address, way.delivery), way.load)
+        return "" if first == way.load else "the same was tried for another load of its loop"
+
+    def _try_later(self, load: int) -> None:
+        pause = 2 * self._again[load][1] if load in self._again else AGAIN
+        self._again[load] = (time.monotonic() + pause, pause)
 
     def _try(self, way: Way) -> tuple[str, str, Gain | None]:
         """What became of it, why, and what it brought."""

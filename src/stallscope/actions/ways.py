@@ -65,6 +65,10 @@ class Way(abc.ABC):
     def address(self) -> int:
         return self.spot.address
 
+    @property
+    def spots(self) -> list[Spot]:
+        return [self.spot] if self._beside is None else [self.spot, self._beside]
+
     def put_in(self, often: Callable[[Callable[[], int]], bool]) -> bool:
         """Ready to be tried; False when the code is not what was read. `often` says whether
         something is counted often enough to measure by it."""

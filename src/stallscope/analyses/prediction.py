@@ -109,6 +109,7 @@ def _words(made: Slice, trace: Trace) -> dict[str, Any]:
         "steps": sorted(trace.steps),
         "loads": sorted(made.loads),
         "feeding": sorted(feeding),
+        "times": [],
         "cost": kept / runs + 2,  # the count of runs and its check
         "distance": 0,
         "step": 0,
@@ -117,12 +118,14 @@ def _words(made: Slice, trace: Trace) -> dict[str, Any]:
 
 def _inline_words(ahead: Inline, distance: int) -> dict[str, Any]:
     by_register = any(one.by != Register.NONE for one in ahead.stepping)
+    stages = {load: stage.times for stage in ahead.stages for load in stage.loads}
     return {
         "load": ahead.leading,
         "steps": sorted(ahead.loop.steps),
-        "loads": sorted(ahead.loads),
+        "loads": list(stages),
         "feeding": [],
-        "cost": float(len(ahead.steps) + len(ahead.loads) + 6),
+        "times": list(stages.values()),
+        "cost": float(sum(len(one.steps) + len(one.loads) for one in ahead.stages) + 4),
         "distance": distance,
         "step": 0 if by_register else ahead.amount,
     }
