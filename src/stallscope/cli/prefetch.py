@@ -98,14 +98,12 @@ def run_command(
     always: bool,
     control: bool,
     command: tuple[str, ...],
-) -> None:
+) -> int:
     """Run PROGRAM, and run ahead of its misses as long as that pays.
 
     The program's file, its outputs and its status stay its own. What was tried and what it brought
     goes to standard error, and with -o as JSON into a file.
     """
-    import sys
-
     from stallscope.actions.launch import launched
     from stallscope.errors import StallscopeError
 
@@ -128,7 +126,7 @@ def run_command(
         from stallscope.views.terminal.prefetch import show_report
 
         show_report(report, Console(stderr=True, highlight=False))
-    sys.exit(report.status)
+    return report.status
 
 
 @command.command("advise")
