@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The machine that the agreement of clock and simulation is measured on."""
+
+from __future__ import annotations
+
+import pytest
+from benchmarks import host_machine
+from benchmarks.host_machine import last_level
+
+
+def test_an_l3_is_as_large_as_what_is_nearer_than_half_way_to_memory() -> None:
+    assert last_level({2: 20.0, 4: 25.0, 8: 140.0, 16: 150.0}, memory=160.0) == 4
+
+
+def test_an_l3_of_which_nothing_is_left_has_the_least_size() -> None:
+    assert last_level({2: 90.0, 4: 120.0}, memory=160.0) == 2
+
+
+def test_a_measured_host_is_a_server_with_what_was_measured(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def nanoseconds(_: object, mebibytes: int, *words: str) -> float:
+        if mebibytes == 0:
+            return 0.25
+        if mebibytes == host_machine.FAR:
+            return 100.0 if words else 120.0
+        return 20.0 if mebibytes <= 8 else 90.0
+
+    monkeypatch.setattr(host_machine, "_chase", lambda: None)
+    monkeypatch.setattr(host_machine, "_nanoseconds", nanoseconds)
+    machine = host_machine.measured()
+    assert machine.memory_latency == 400
+    assert machine.page_walk == 80
+    assert {cache.name: cache.size for cache in machine.caches}["L3"] == 8 << 20
