@@ -25,6 +25,7 @@ ORDER = (
     "switching",
     "stalls",
     "ahead",
+    "ahead_live",
     "clusters",
     "database",
 )
@@ -44,6 +45,7 @@ ABOUT = {
     "switching": "Table 4 of the same study, for real",
     "stalls": "Table 3 and section 6.3 of the same study",
     "ahead": "Figures 6.4 to 6.6 and 6.8 of Raman 2006",
+    "ahead_live": "Figure 6.3 of Raman 2006, on the machine at hand",
     "clusters": "Figures 3.4 and 3.5 of Azimi 2007",
     "database": "Figure 3.5 c of Azimi 2007",
 }

@@ -6,7 +6,7 @@
 
 #include "pair.h"
 
-enum { THREADS = 8, GROUPS = 2, WORDS = 512, ROUNDS = 4000 };
+enum { THREADS = 8, GROUPS = 2, WORDS = 512, ROUNDS = 8000 };
 
 static __attribute__((aligned(128))) uint64_t tables[GROUPS][WORDS];
 static pthread_barrier_t start;

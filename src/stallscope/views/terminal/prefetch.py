@@ -49,7 +49,7 @@ def show_prediction(result: Prediction, console: Console, limit: int) -> None:
         how = f"{choice.delivery}, {choice.distance} ahead" if choice.distance else choice.delivery
         chosen.add_row(
             f"{choice.pc:#x}",
-            Text(clean(f"{choice.function}:{choice.line}")),
+            Text(clean(_place(choice.function, choice.line))),
             choice.kind,
             how,
             f"{choice.removed:.1%}",
@@ -85,7 +85,7 @@ def show_report(report: PrefetchReport, console: Console) -> None:
 
 
 def _told(row: SiteReport) -> str:
-    where = f"{row.function}:{row.line}" if row.function else "the program"
+    where = _place(row.function, row.line) or "the program"
     how = f"inline, {row.distance} ahead" if row.delivery == "inline" else row.delivery
     how = f"assist, slack {row.slack}" if row.delivery == "assist" else how
     told = f"{where} {row.kind}: {row.state}"
@@ -100,7 +100,7 @@ def show_advice(result: Advice, console: Console, limit: int) -> None:
     if not result.rows:
         console.print(Text(f"on {result.machine} no prefetch pays"))
     for row in result.rows[: limit or None]:
-        where = f"{row.function}:{row.line} {row.kind}"
+        where = f"{_place(row.function, row.line)} {row.kind}"
         console.print(
             Text(clean(f"{where}: {row.words} (predicted {row.speedup:.2f} times as fast)"))
         )
@@ -108,3 +108,7 @@ def show_advice(result: Advice, console: Console, limit: int) -> None:
         console.print()
     for line in result.patch.splitlines():
         console.print(Text(clean(line)), soft_wrap=True)
+
+
+def _place(function: str, line: int | None) -> str:
+    return function if line is None else f"{function}:{line}"
