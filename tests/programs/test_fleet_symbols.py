@@ -59,7 +59,7 @@ def test_a_host_without_symbols_is_named_by_the_fleet(
     assert others < 0.2 * rows["area"].samples
     # Adding it again changes nothing; the list says what is there.
     again = stallscope("fleet", "symbols", whole, "--fleet", named)
-    assert "1 builds have symbols" in again.stdout
+    assert "symbols of 1 build " in again.stdout
     assert "were named" not in again.stdout
     # What was ingested before has the same names as what came later.
     assert fleet.symbols([whole], later).renamed == 2

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.text import Text
 
 from stallscope.views.terminal.rows import left_out, table
-from stallscope.views.terminal.text import clean, duration, size
+from stallscope.views.terminal.text import clean, duration, many, size
 
 if TYPE_CHECKING:
     from stallscope.analyses.fleet import FleetBuilds, FleetDiff, FleetObjects, FleetTop
@@ -23,7 +23,7 @@ ID = 12  # characters of a build id that are shown
 def show_ingested(result: Ingested, console: Console, limit: int) -> None:
     console.print(
         Text(
-            f"{result.added:,} recordings added to {clean(result.fleet)}, "
+            f"{many(result.added, 'recording')} added to {clean(result.fleet)}, "
             f"{result.known:,} known, {result.skipped:,} skipped"
             + (f", {result.unfinished:,} unfinished" if result.unfinished else "")
         )
@@ -34,9 +34,9 @@ def show_ingested(result: Ingested, console: Console, limit: int) -> None:
 
 
 def show_symbols(result: FleetSymbols, console: Console, limit: int) -> None:
-    told = f"{len(result.rows):,} builds have symbols in {clean(result.fleet)}"
+    told = f"symbols of {many(len(result.rows), 'build')} in {clean(result.fleet)}"
     told += f", {result.added:,} of them new" if result.added else ""
-    told += f"; {result.renamed:,} recordings were named by them" if result.renamed else ""
+    told += f"; {many(result.renamed, 'recording')} named by them" if result.renamed else ""
     console.print(Text(told))
     drawn = table(("build", False), ("variables", True), ("size", True), ("file", False))
     for row in result.rows[: limit or None]:
@@ -56,8 +56,8 @@ def show_compacted(result: Compacted, console: Console, limit: int) -> None:
 
 
 def show_top(result: FleetTop, console: Console, limit: int) -> None:
-    days = f"{result.first_day} to {result.last_day}"
-    console.print(Text(f"{result.recordings:,} recordings of {result.hosts:,} hosts, {days}"))
+    made = f"{many(result.recordings, 'recording')} of {many(result.hosts, 'host')}"
+    console.print(Text(f"{made}, {result.first_day} to {result.last_day}"))
     named = (("object", False),) if result.by == "object" else ()
     rows = table(
         ("waited", True),
@@ -101,7 +101,7 @@ def show_builds(result: FleetBuilds, console: Console, limit: int) -> None:
 
 def show_objects(result: FleetObjects, console: Console, limit: int) -> None:
     of = f", build {clean(result.build)}" if result.build else ""
-    console.print(Text(f"{clean(result.program)}{of}: {result.recordings:,} recordings"))
+    console.print(Text(f"{clean(result.program)}{of}: {many(result.recordings, 'recording')}"))
     rows = table(
         ("of its time", True), ("95% of hosts' means", True), ("hosts", True), ("object", False)
     )
@@ -117,8 +117,8 @@ def show_diff(result: FleetDiff, console: Console, limit: int) -> None:
     console.print(
         Text(
             f"{clean(result.program)}: {clean(result.before[:ID])} against "
-            f"{clean(result.after[:ID])} {how}, {result.recordings:,} recordings of "
-            f"{result.hosts:,} hosts, {result.compared:,} objects"
+            f"{clean(result.after[:ID])} {how}, {many(result.recordings, 'recording')} of "
+            f"{many(result.hosts, 'host')}, {many(result.compared, 'object')}"
         )
     )
     if not result.rows:

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.text import Text
 
 from stallscope.views.terminal.rows import left_out, table
-from stallscope.views.terminal.text import amount, clean, size
+from stallscope.views.terminal.text import amount, clean, many, size
 
 if TYPE_CHECKING:
     from stallscope.analyses.page_allocation import PageAllocation
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 def show_allocation(result: PageAllocation, console: Console, limit: int) -> None:
     console.print(
         Text(
-            f"{len(result.recordings)} programs in {result.memory_pages:,} pages, "
+            f"{many(len(result.recordings), 'program')} in {result.memory_pages:,} pages, "
             f"{size(result.memory_bytes)}; {amount(result.latency)} cycles a fault"
         )
     )

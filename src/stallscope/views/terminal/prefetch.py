@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.text import Text
 
 from stallscope.views.terminal.rows import table
-from stallscope.views.terminal.text import amount, clean
+from stallscope.views.terminal.text import amount, clean, many
 
 if TYPE_CHECKING:
     from stallscope.actions.prefetch import PrefetchReport
@@ -81,7 +81,7 @@ def show_report(report: PrefetchReport, console: Console) -> None:
         console.print(Text(f"  looking and trying cost about {cost:.1%} of its processor time"))
     faults = report.caught + report.assist_faults
     if faults:
-        console.print(Text(f"  {faults} faults of prefetch code were caught"))
+        console.print(Text(f"  {many(faults, 'fault')} of prefetch code caught"))
 
 
 def _told(row: SiteReport) -> str:

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.text import Text
 
 from stallscope.views.terminal.rows import left_out, table
-from stallscope.views.terminal.text import amount, clean
+from stallscope.views.terminal.text import amount, clean, many
 
 if TYPE_CHECKING:
     from stallscope.analyses.false_sharing import LineRow
@@ -24,7 +24,7 @@ ENTRIES = 256
 def show_sharing(found: Sharing, console: Console, limit: int) -> None:
     console.print(
         Text(
-            f"{len(found.threads)} threads on {clean(found.machine)} ({found.protocol}): "
+            f"{many(len(found.threads), 'thread')} on {clean(found.machine)} ({found.protocol}): "
             f"{found.remote_share:.1%} of all cycles wait for other chips' caches"
         )
     )
@@ -44,7 +44,7 @@ def _show_clusters(found: Sharing, console: Console) -> None:
     sure = "they stayed the same" if found.stable else "samples ran out before they were steady"
     console.print(
         Text(
-            f"{len(found.clusters)} clusters from {found.samples:,} samples, one in "
+            f"{many(len(found.clusters), 'cluster')} from {found.samples:,} samples, one in "
             f"{found.period or 'as many as it takes'}; {sure}"
         )
     )

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.text import Text
 
 from stallscope.views.terminal.rows import left_out, table
-from stallscope.views.terminal.text import clean
+from stallscope.views.terminal.text import clean, many
 
 if TYPE_CHECKING:
     from stallscope.analyses.slices import SliceRow, Slices
@@ -20,7 +20,7 @@ def show_slices(result: Slices, console: Console, limit: int, *, as_c: bool = Fa
     made = sum(not row.reason for row in result.rows)
     console.print(
         Text(
-            f"{made} slices for loads with {result.share:.1%} of the misses "
+            f"{many(made, 'slice')} for loads with {result.share:.1%} of the misses "
             f"of {result.level} on {result.machine}"
         )
     )

@@ -32,3 +32,8 @@ def duration(seconds: float) -> str:
 def clean(text: str) -> str:
     """Text that cannot steer a terminal: escape codes and direction marks are shown, not obeyed."""
     return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
+
+
+def many(count: int, noun: str) -> str:
+    """Things counted: `1 host`, `2 hosts`."""
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
