@@ -99,18 +99,17 @@ def _accompany(run: Run, trying: Trying) -> None:
             run.region.stop()
             return
         found = _look(run)
-        for load, place in found:
-            if trying.wants(load):
-                trying.help(load, place)
-                pause = WINDOW
+        for load in trying.wanted(list(found)):
+            trying.help(load, found[load])
+            pause = WINDOW
         if run.kept and not run.always:
             trying.check_kept()
         run.sleep(pause)
         pause = min(LONGEST_WINDOW, pause * 1.5)
 
 
-def _look(run: Run) -> list[tuple[int, dict[str, Any]]]:
-    """Loads that the program was found waiting for, most first."""
+def _look(run: Run) -> dict[int, dict[str, Any]]:
+    """Loads that the program was found waiting for, most first, with their places."""
     options = {
         "rate": RATE, "children": False, "loads": False, "min_latency": 0, "watch": 0, "seed": 1,
         "heap_logs": "",
@@ -119,7 +118,7 @@ def _look(run: Run) -> list[tuple[int, dict[str, Any]]]:
         live = _engine.Live.attach(run.pid, options, run.symbols)
     except _engine.EngineError:
         run.sleep(WINDOW)
-        return []
+        return {}
     try:
         run.sleep(WINDOW)
         live.poll()
@@ -127,7 +126,7 @@ def _look(run: Run) -> list[tuple[int, dict[str, Any]]]:
         live.stop()
     images = live.images()
     if not images:
-        return []
+        return {}
     columns = images[0]["tables"]
     samples = tables.to_arrow("live_sample", columns["live_sample"]).to_pylist()
     rows = tables.to_arrow("operation", columns["operation"]).to_pylist()
@@ -142,7 +141,7 @@ def _look(run: Run) -> list[tuple[int, dict[str, Any]]]:
     least = max(LEAST_SAMPLES, LEAST_SHARE * len(samples))
     places = {row["address"]: row for row in rows}
     ordered = sorted(counts, key=lambda address: -counts[address])
-    return [(load, places[load]) for load in ordered if counts[load] >= least]
+    return {load: places[load] for load in ordered if counts[load] >= least}
 
 
 def _report(run: Run, command: list[str], rows: list[SiteReport]) -> PrefetchReport:

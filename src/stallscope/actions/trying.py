@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
@@ -12,7 +12,7 @@ import msgspec
 from stallscope.actions.running import Run
 from stallscope.actions.sites import ways
 from stallscope.actions.trial import Gain, Trial, measure, processor_time
-from stallscope.actions.ways import Way
+from stallscope.actions.ways import InlineWay, Way
 
 MARGIN = 1.02  # that the lower bound of the gain must exceed
 UNMETERED = 1.06  # the same, where what is measured against is a loop with a counter in it
@@ -54,7 +54,7 @@ class Trying:
         self._ways: dict[int, tuple[str, list[Way], str]] = {}
         self._first: dict[tuple[int, str], int] = {}  # the load for which a loop was tried
 
-    def wants(self, load: int) -> bool:
+    def _wants(self, load: int) -> bool:
         """Whether a load should be helped: a new one, or one for which something did not pay some
         time ago. Programs change, and other programs disturb."""
         if load not in self.rows:
@@ -62,6 +62,15 @@ class Trying:
         if self.rows[load].state == "kept":
             return False
         return load in self._again and time.monotonic() > self._again[load][0]
+
+    def wanted(self, loads: Sequence[int]) -> list[int]:
+        """Those of the loads to be helped, first those whose lines the program can bring itself:
+        that takes no second processor, and often brings the lines of the others too."""
+        found = [load for load in loads if self._wants(load)]
+        return sorted(found, key=lambda load: not self._can_be_inline(load))
+
+    def _can_be_inline(self, load: int) -> bool:
+        return any(way.delivery == InlineWay.delivery for way in self._ways_of(load)[1])
 
     def help(self, load: int, place: dict[str, Any]) -> None:
         """Tries the ways for a load, the most promising first, and keeps the first that pays."""
