@@ -20,12 +20,12 @@ PAIRS = 20
 # Five seconds and more each, so that starting and ending count little; data that is far larger than
 # the last cache where prefetches are expected to pay.
 PROGRAMS = {
+    "graph": ("graph", "3000000", "16", "10"),
     "list, with work": ("list", "700000", "35", "shuffled", "50"),
     "hashjoin": ("hashjoin", "10000000", "120000000", "16000000"),
     "flow": ("flow", "1500000", "12000000", "80000"),
     "spmv": ("spmv", "60000000", "2", "4"),
     "array": ("array", "524288", "6000", "16"),
-    "graph": ("graph", "3000000", "16", "6"),
     "bst": ("bst", "600000", "5000000"),
     "health": ("health", "500", "1000000", "24"),
     "list": ("list", "1500000", "12", "shuffled", "1"),

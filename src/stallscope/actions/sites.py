@@ -28,6 +28,7 @@ from stallscope.slicing.trace import Code, Declined, Trace, connect
 CODE_BYTES = 4096
 INLINE_BYTES = 1024
 METER_BYTES = 512
+MOST_LOOPS = 2
 APART = 16  # bytes between two places that are patched, at least
 NEAREST_ENTRY = 4096  # bytes from a function's entry to a load in it, at most
 
@@ -132,15 +133,19 @@ class _Finder:
         return kind, found, "" if found else "; ".join(reasons)
 
     def _inlines(self, trace: Trace) -> Iterator[Way | Declined]:
-        """In the innermost loop in which its address can be told."""
+        """In the loops around it in which its address can be told, the innermost first: where that
+        one has few turns, what lies ahead is known in the next."""
         every = [at for at in trace.steps if trace.step(at).loads]
+        found = 0
         for loop in trace.graph.loops_around(self.load):
             ahead = inline(trace.graph, loop, [self.load], every)
             if isinstance(ahead, Declined):
                 yield ahead
                 continue
             yield self._inline(ahead)
-            return
+            found += 1
+            if found == MOST_LOOPS:
+                return
 
     def _inline(self, ahead: Inline) -> Way | Declined:
         guard = self.memory.blocks_faults()

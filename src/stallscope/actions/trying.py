@@ -77,14 +77,17 @@ class Trying:
         where = (load, place["function"], place["line"])
         kind, found, reason = self._ways_of(load)
         self.rows[load] = left_alone(*where, kind, reason or "no delivery is left")
-        for number, way in enumerate(found):
+        shown = False
+        for way in found:
             reason = self._refusal(way)
             if reason:
-                self.rows[load] = left_alone(*where, kind, reason)
-                return
+                if not shown:
+                    self.rows[load] = left_alone(*where, kind, reason)
+                continue
             state, reason, gain = self._try(way)
-            if number == 0 or state == "kept":
+            if not shown or state == "kept":
                 self.rows[load] = _row(way, where, kind, state, reason, gain)
+                shown = True
             if state == "kept":
                 return
             if state == "rolled back":
