@@ -199,6 +199,26 @@ def test_what_depends_on_more_loads_is_told_later(through_stack: bool) -> None:
     assert len(site.nets) == 2
 
 
+def test_a_step_that_a_register_says_is_multiplied() -> None:
+    """table[index[i]] with i growing by what r9 holds, 13 at a time."""
+    out = Assembler(BASE)
+    loop = out.label()
+    out.mark(loop)
+    out.add(Instruction.create_reg_mem(Op.MOVZX_R32_RM8, R.ECX, MemoryOperand(R.RSI, R.RAX, 1)))
+    pick = out.label()
+    out.mark(pick)
+    out.add(Instruction.create_reg_mem(Op.ADD_R64_RM64, R.RDX, MemoryOperand(R.RDI, R.RCX, 8)))
+    out.add(Instruction.create_reg_reg(Op.ADD_R64_RM64, R.RAX, R.R9))
+    out.add(Instruction.create_reg_i32(Op.CMP_RM64_IMM32, R.RAX, 13 * 25))
+    out.jump(loop, Op.JNE_REL32_64)
+    out.add(Instruction.create(Op.RETNQ))
+    code, load = out.assemble(), out.places[pick]
+    native, patched = Emulated(code), Emulated(code, made(code, load, 3, guard=False))
+    assert patched.registers == native.registers
+    own = [address for at, address in native.read if at == load]
+    assert patched.prefetched[:22] == own[3:]
+
+
 def test_where_faults_cannot_be_caught_only_safe_addresses_are_read() -> None:
     code, load = chain()
     refused = inline_site(inlined(code, load), SITE, 4, guard=True)
