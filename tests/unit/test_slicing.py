@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import ctypes
+import dataclasses
 import mmap
 import os
 import struct
@@ -381,6 +382,14 @@ def test_trying_costs_a_program_a_hundredth_of_its_time_at_most() -> None:
     assert young.waits >= 2
     pair = (INTERVAL + SETTLE) * 0.7
     assert young.budget.lost <= SHARE * young.used() + 2 * pair
+
+
+def test_what_counting_costs_is_charged() -> None:
+    free, dear = Pretended(1.0, 10.0), Pretended(1.0, 10.0)
+    measure(free.trial, free.watched, 3)
+    measure(dataclasses.replace(dear.trial, toll=0.5e-9), dear.watched, 3)
+    # It counts a thousand million a second: half of the time goes to counting.
+    assert dear.budget.lost - free.budget.lost > 0.4 * 6 * INTERVAL
 
 
 def test_prefetches_are_written_with_a_bound_where_they_read() -> None:

@@ -103,13 +103,15 @@ class Budget:
 
 @dataclass(frozen=True)
 class Trial:
-    """Something to be tried: how it is switched on and off, what counts the program's progress, and
-    how to wait, with nothing of it left in the program, until the budget allows more."""
+    """Something to be tried: how it is switched on and off, what counts the program's progress, how
+    to wait, with nothing of it left in the program, until the budget allows more, and the seconds
+    that counting one costs the program, whether it is switched on or not."""
 
     switch: Callable[[bool], None]
     progress: Callable[[], int]
     budget: Budget
     wait: Callable[[], None] = lambda: None
+    toll: float = 0.0
 
 
 def measure(
@@ -153,6 +155,7 @@ def _rate(trial: Trial, watched: Watched, on: bool) -> float:
         took, made = watched.used() - start, trial.progress() - runs
         left = INTERVAL - took
         if left <= 0:
+            trial.budget.lost += made * trial.toll
             return made / took
         if time.monotonic() > until:
             return 0.0

@@ -17,6 +17,8 @@ from stallscope.actions.ways import InlineWay, Way
 MARGIN = 1.02  # that the lower bound of the gain must exceed
 UNMETERED = 1.06  # the same, where what is measured against is a loop with a counter in it
 LEAST_LEFT = 100  # times a second that a loop must be left, for that to be a measure
+TOLL = 2e-9  # seconds that a count costs a program: what was counted last must be stored first
+MOST_TOLL = 0.1  # of a turn's time, where each turn is counted
 QUICK, SURE = 6, 24  # pairs of intervals: to choose by, and to decide by
 WATCHED = 2.0  # seconds between looks at what was kept
 AGAIN = 4.0  # seconds after which what did not pay is tried again; each time twice as long
@@ -119,6 +121,9 @@ class Trying:
         if not way.put_in(self._often):
             way.take_out()
             return "left alone", "its code is not what was read", None
+        if way.meter is None and self._is_dear(way):
+            way.take_out()
+            return "left alone", "its turns are too short to count them", None
         if run.always:
             self._keep(way)
             return "kept", "whether it pays was not asked", None
@@ -161,7 +166,17 @@ class Trying:
                 self._run.sleep(0.02)
             way.resume()
 
-        return Trial(way.switch, way.progress, self._run.budget, wait)
+        return Trial(way.switch, way.progress, self._run.budget, wait, TOLL)
+
+    def _is_dear(self, way: Way) -> bool:
+        """Whether counting would cost much of what a turn takes; what it costs is not seen when a
+        loop that counts is compared with a loop that counts."""
+        used = processor_time(self._run.pid)
+        start, before = used(), way.progress()
+        self._run.sleep(0.005)
+        toll = TOLL * (way.progress() - before)
+        self._run.budget.lost += toll
+        return toll > MOST_TOLL * (used() - start)
 
     def _often(self, count: Callable[[], int]) -> bool:
         """Whether something happens often enough to measure by it."""
@@ -178,7 +193,8 @@ class Trying:
                 continue
             way.looked_at = time.monotonic()
             way.resume()
-            gain = measure(Trial(way.switch, way.progress, run.budget), run.watched, QUICK)
+            trial = Trial(way.switch, way.progress, run.budget, toll=TOLL)
+            gain = measure(trial, run.watched, QUICK)
             if gain is None or gain.high >= 1.0:
                 way.keep()
                 continue
