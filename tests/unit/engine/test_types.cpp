@@ -58,8 +58,12 @@ TEST_CASE("moves between registers and memory") {
   CHECK(store.memory.base == kRbp);
   CHECK(store.written == 0);
   auto narrow = effect({0x8b, 0x47, 0x18});  // mov eax, [rdi+0x18]
-  CHECK(narrow.move == Move::kOther);
+  CHECK(narrow.move == Move::kLoadLow);
+  CHECK(narrow.to == kRax);
+  CHECK(narrow.memory.size == 4);
   CHECK(narrow.written == 1u << kRax);
+  CHECK(effect({0x48, 0x63, 0x47, 0x18}).move == Move::kLoadInt);  // movsxd rax, [rdi+0x18]
+  CHECK(effect({0x66, 0x8b, 0x47, 0x18}).move == Move::kOther);    // mov ax: the rest of rax stays
 }
 
 TEST_CASE("arithmetic on addresses") {
