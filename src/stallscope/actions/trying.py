@@ -79,7 +79,7 @@ class Trying:
         where = (load, place["function"], place["line"])
         kind, found, reason = self._ways_of(load)
         self.rows[load] = left_alone(*where, kind, reason or "no delivery is left")
-        shown = False
+        shown = later = False
         for way in found:
             reason = self._refusal(way)
             if reason:
@@ -92,8 +92,9 @@ class Trying:
                 shown = True
             if state == "kept":
                 return
-            if state == "rolled back":
-                self._try_later(load)
+            later = later or state == "rolled back"
+        if later:
+            self._try_later(load)
 
     def _ways_of(self, load: int) -> tuple[str, list[Way], str]:
         if load not in self._ways:
@@ -121,12 +122,12 @@ class Trying:
         if not way.put_in(self._often):
             way.take_out()
             return "left alone", "its code is not what was read", None
-        if way.meter is None and self._is_dear(way):
-            way.take_out()
-            return "left alone", "its turns are too short to count them", None
         if run.always:
             self._keep(way)
             return "kept", "whether it pays was not asked", None
+        if way.meter is None and self._is_dear(way):
+            way.take_out()
+            return "left alone", "its turns are too short to count them", None
         gain = self._tuned(way)
         if gain is not None and gain.low >= _margin(way):
             self._keep(way)
@@ -200,6 +201,7 @@ class Trying:
                 continue
             way.take_out()
             run.kept.remove(way)
+            self._try_later(way.load)
             self.rows[way.load] = msgspec.structs.replace(
                 self.rows[way.load], state="rolled back", reason="it did not pay any more"
             )

@@ -51,10 +51,9 @@ class Inline:
     graph: Graph
     loop: Loop
     loads: tuple[int, ...]  # of all stages
-    steps: tuple[int, ...]
     stages: tuple[Stage, ...]  # the farthest first
     stepping: tuple[Stepping, ...]
-    leading: int  # the load whose address grows evenly: the first of `steps`, or of `loads`
+    leading: int  # the load whose address grows evenly: the first on the way to any of them
 
     @property
     def head(self) -> int:
@@ -176,7 +175,7 @@ class _Turn:
         moving = [at for at in order if self.graph.steps[at].loads]
         leading = (moving or loads)[0]
         stages = self._stages(needs)
-        return Inline(self.graph, self.loop, tuple(loads), tuple(order), stages, stepping, leading)
+        return Inline(self.graph, self.loop, tuple(loads), stages, stepping, leading)
 
     def _stages(self, needs: dict[int, _Needs]) -> tuple[Stage, ...]:
         depths = sorted({one.depth for one in needs.values()})
