@@ -104,6 +104,7 @@ FunctionCode read_function(code::Bytes bytes, std::uint64_t start) {
     if (!decoded) break;
     Step step{start + at, *decoded, {}};
     step.effect = code::effect_of(rest.first(decoded->length), *decoded);
+    step.work = code::work_of(rest.first(decoded->length)).kind;
     const code::Flow flow = decoded->flow;
     if (decoded->target && (flow == code::Flow::kJump || flow == code::Flow::kBranch)) {
       out.jumps.emplace(decoded->target->value, out.steps.size());

@@ -15,6 +15,7 @@
 #include "code/effect.h"
 #include "code/elf_image.h"
 #include "code/functions.h"
+#include "code/work.h"
 
 namespace stallscope::sources {
 
@@ -22,6 +23,7 @@ struct Step {
   std::uint64_t address = 0;
   code::Instruction instruction;
   code::Effect effect;
+  code::WorkKind work = code::WorkKind::kInteger;
 };
 
 struct FunctionCode {

@@ -304,29 +304,6 @@ void SampledImage::sample(const Sample& sample) {
   rows_.push_back(row);
 }
 
-// A thread that computes is found at all instructions of a loop alike; one that waits is found
-// behind the same access again and again. What its neighbours that access nothing have is taken
-// for what it would have without waiting, a few times over, because instructions finish in groups
-// and all samples of a group fall on its first.
-double SampledImage::waits_at(const Spot& spot, const FunctionCode& code) const {
-  constexpr std::size_t kAround = 12;
-  constexpr double kGroup = 3;
-  const std::size_t here = code.find(spot.ip);
-  if (here == FunctionCode::kNowhere) return 0;
-  double others = 0, places = 0;
-  const std::size_t first = here > kAround ? here - kAround : 0;
-  const std::size_t last = std::min(code.steps.size(), here + kAround + 1);
-  for (std::size_t i = first; i < last; ++i) {
-    const std::uint64_t address = code.steps[i].address;
-    if (i == here || recipe_at(code, address, sampling_.skid).accesses()) continue;
-    const auto found = spot_by_ip_.find(address + spot.bias);
-    others += found == spot_by_ip_.end() ? 0 : static_cast<double>(spots_[found->second].count);
-    places += 1;
-  }
-  if (places == 0) return 0.5;
-  return std::max(0.0, 1 - kGroup * (others / places) / static_cast<double>(spot.count));
-}
-
 void SampledImage::weigh_spots() {
   constexpr double kOnlyWrites = 0.8;  // the program goes on while a write is under way
   constexpr double kNextOne = 0.9;     // the address of another element of the chain
@@ -334,7 +311,10 @@ void SampledImage::weigh_spots() {
     if (!spot.recipe.known || !spot.recipe.accesses() || spot.count == 0) continue;
     const FunctionCode* code = code_of(spot);
     if (code == nullptr) continue;
-    spot.waits = waits_at(spot, *code);
+    spot.waits = waits_at(*code, spot.ip, sampling_.skid, [&](std::uint64_t ip) {
+      const auto found = spot_by_ip_.find(ip + spot.bias);
+      return found == spot_by_ip_.end() ? std::uint64_t{0} : spots_[found->second].count;
+    });
     if (!spot.recipe.reads) spot.waits *= kOnlyWrites;
     if (spot.recipe.how == How::kNext) spot.waits *= kNextOne;
   }

@@ -148,7 +148,6 @@ class SampledImage {
   void take_array(const Recipe& recipe, const UserRegisters& registers, Row& row);
   std::uint32_t bucket_of(std::uint64_t address, std::uint64_t time);
   void weigh_spots();
-  double waits_at(const Spot& spot, const FunctionCode& code) const;
   const FunctionCode* code_of(const Spot& spot) const;
   void fill_code(SampledTables& out);
   void fill_sites(SampledTables& out);

@@ -32,6 +32,22 @@ const MemoryOperand* accessed(const Step& step) {
   return best;
 }
 
+// Takes cycles by itself, so that a program is found behind it without any memory.
+bool takes_time(const Step& step) {
+  using code::WorkKind;
+  switch (step.work) {
+    case WorkKind::kMultiply:
+    case WorkKind::kDivide:
+    case WorkKind::kFloatAdd:
+    case WorkKind::kFloatMultiply:
+    case WorkKind::kFloatDivide:
+    case WorkKind::kSlow:
+      return true;
+    default:
+      return false;
+  }
+}
+
 // A comparison with memory and the branch behind it are one instruction to the processor.
 bool may_fuse(const Step& step) {
   const std::string_view name = step.instruction.mnemonic;
@@ -243,6 +259,7 @@ Recipe recipe_at(const FunctionCode& code, std::uint64_t ip, unsigned skid) {
   const Step& step = code.steps[at];
   out.known = true;
   out.instruction = step.address;
+  out.computes = takes_time(step);
   const MemoryOperand* m = accessed(step);
   if (m == nullptr) return out;
   out.reads = m->read;
@@ -251,6 +268,34 @@ Recipe recipe_at(const FunctionCode& code, std::uint64_t ip, unsigned skid) {
   find_address(code, at, !on_it, *m, out);
   find_array(step, !on_it, *m, out);
   return out;
+}
+
+double waits_at(const FunctionCode& code, std::uint64_t ip, unsigned skid,
+                const CountSamples& samples) {
+  constexpr std::size_t kAround = 12;
+  constexpr double kGroup = 3;
+  const std::size_t here = code.find(ip);
+  if (here == kNowhere) return 0;
+  double others = 0, places = 0, slowest = 0;
+  const std::size_t first = here > kAround ? here - kAround : 0;
+  const std::size_t last = std::min(code.steps.size(), here + kAround + 1);
+  for (std::size_t i = first; i < last; ++i) {
+    const std::uint64_t address = code.steps[i].address;
+    const Recipe behind = recipe_at(code, address, skid);
+    if (i == here || behind.accesses()) continue;
+    const auto count = static_cast<double>(samples(address));
+    if (behind.computes) {
+      slowest = std::max(slowest, count);
+    } else {
+      others += count;
+      places += 1;
+    }
+  }
+  const bool computes = recipe_at(code, ip, skid).computes;
+  if (places == 0 && !(computes && slowest > 0)) return 0.5;
+  double computing = places > 0 ? kGroup * others / places : 0;
+  if (computes) computing = std::max(computing, slowest);
+  return std::max(0.0, 1 - computing / static_cast<double>(samples(ip)));
 }
 
 namespace {

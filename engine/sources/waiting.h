@@ -38,6 +38,7 @@ struct Recipe {
     std::uint8_t scale;
   };
   bool known = false;             // which instruction the program waited for
+  bool computes = false;          // something that takes a while, besides what it accesses
   std::uint64_t instruction = 0;  // that one
   bool reads = false;             // neither: it accesses no memory
   bool writes = false;
@@ -63,6 +64,18 @@ struct Recipe {
 
 // `ip` is where the program stands, as the file's own address.
 Recipe recipe_at(const FunctionCode& code, std::uint64_t ip, unsigned skid);
+
+// How many samples stood at a place.
+using CountSamples = std::function<std::uint64_t(std::uint64_t ip)>;
+
+// How likely a thread that stands at `ip`, behind an access, waits for memory. One that computes is
+// found at all instructions of a loop alike; one that waits is found behind the same access again
+// and again. What neighbours that access nothing have is taken for what it would have without
+// waiting, a few times over, because instructions finish in groups and all samples of a group fall
+// on its first. Multiplications and the like take cycles of their own: those with a memory operand
+// are compared with the slowest without one as well, and others are not compared with them.
+double waits_at(const FunctionCode& code, std::uint64_t ip, unsigned skid,
+                const CountSamples& samples);
 
 // Reads eight bytes of the program's memory, if they are there.
 using ReadMemory = std::function<std::optional<std::uint64_t>(std::uint64_t)>;

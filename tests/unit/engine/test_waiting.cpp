@@ -3,6 +3,8 @@
 // it. The registers in the tests hold 0x1000 times their number.
 #include <doctest.h>
 
+#include <map>
+
 #include "sources/waiting.h"
 
 namespace stallscope::sources {
@@ -227,6 +229,44 @@ TEST_CASE("an instruction without memory computes") {
   const Stands s = at({0x48, 0x0f, 0xaf, 0xd0, 0x90, 0xc3}, 4);
   CHECK(s.recipe.known);
   CHECK_FALSE(s.recipe.accesses());
+}
+
+namespace {
+
+// sum += factors[i] * data[order[i]], as compilers write it:
+// 1: mov (%r10,%rax,4),%edx; movsd (%r11,%rdx,8),%xmm0; mulsd (%rdi,%rax,8),%xmm0; add $1,%rax;
+//    addsd %xmm0,%xmm1; cmp %rax,%rsi; jne 1b; ret
+const std::vector<std::uint8_t> kProduct = {
+    0x41, 0x8b, 0x14, 0x82, 0xf2, 0x41, 0x0f, 0x10, 0x04, 0xd3, 0xf2, 0x0f, 0x59, 0x04, 0xc7,
+    0x48, 0x83, 0xc0, 0x01, 0xf2, 0x0f, 0x58, 0xc8, 0x48, 0x39, 0xc6, 0x75, 0xe4, 0xc3};
+constexpr std::uint64_t kBehindLoad = 10, kBehindMultiplication = 15, kBehindAddition = 23;
+
+double waits(std::uint64_t offset, const std::map<std::uint64_t, std::uint64_t>& samples) {
+  const FunctionCode code = read_function(kProduct, kStart);
+  return waits_at(code, kStart + offset, 1, [&](std::uint64_t ip) {
+    const auto found = samples.find(ip - kStart);
+    return found == samples.end() ? std::uint64_t{0} : found->second;
+  });
+}
+
+}  // namespace
+
+TEST_CASE("arithmetic takes cycles of its own, with a memory operand and without") {
+  CHECK(at(kProduct, kBehindMultiplication).recipe.computes);
+  CHECK(at(kProduct, kBehindMultiplication).recipe.reads);
+  CHECK(at(kProduct, kBehindAddition).recipe.computes);
+  CHECK_FALSE(at(kProduct, kBehindLoad).recipe.computes);
+}
+
+TEST_CASE("a multiplication from memory waits where it takes longer than the addition behind it") {
+  // As found on a real core, with data in the first caches and far away.
+  CHECK(waits(kBehindMultiplication, {{kBehindMultiplication, 100}, {kBehindAddition, 85}}) < 0.5);
+  CHECK(waits(kBehindMultiplication, {{kBehindMultiplication, 500}, {kBehindAddition, 85}}) > 0.5);
+}
+
+TEST_CASE("a load is not compared with arithmetic, but with what takes a cycle") {
+  CHECK(waits(kBehindLoad, {{kBehindLoad, 20}, {kBehindAddition, 36}}) == 1);
+  CHECK(waits(kBehindLoad, {{kBehindLoad, 20}, {26, 30}, {19, 30}}) < 0.5);
 }
 
 TEST_CASE("a repeated instruction is interrupted in its midst") {
