@@ -52,5 +52,6 @@ def measured() -> Machine:
         "L3.size": f"{size}M",
         "memory_latency": str(round(memory / cycle)),
         "page_walk": str(max(1, round(walk / cycle))),
+        "mapping.first_touch": "cleared",
     }
     return changed(load(LIKE), values)

@@ -75,7 +75,7 @@ def our_machine() -> _engine.Machine:
             "caches": caches,
             "tlbs": [],
             "prefetcher": {"kind": "none"},
-            "mapping": {"kind": "identity", "seed": 1},
+            "mapping": {"kind": "identity", "seed": 1, "first_touch": "memory"},
             "memory_latency": 100,
             "page_walk": 0,
             "seed": 1,

@@ -75,6 +75,7 @@ machine::MachineConfig machine_config_of(const nb::dict& from) {
   add_prefetcher(config, from["prefetcher"]);
   config.mapping.random = value<std::string>(from["mapping"], "kind") == "random";
   config.mapping.seed = value<std::uint64_t>(from["mapping"], "seed");
+  config.mapping.cleared = value<std::string>(from["mapping"], "first_touch") == "cleared";
   config.memory_latency = value<std::uint32_t>(from, "memory_latency");
   config.page_walk_latency = value<std::uint32_t>(from, "page_walk");
   config.seed = value<std::uint64_t>(from, "seed");

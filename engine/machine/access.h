@@ -40,7 +40,8 @@ struct Step {
 enum class Cause : std::uint8_t {
   demand,
   prefetch,
-  moved,  // thrown out by the cache inside an exclusive one, and kept there
+  moved,    // thrown out by the cache inside an exclusive one, and kept there
+  cleared,  // by the kernel, with its page, before the program's first access to that
 };
 
 constexpr std::uint64_t kNoVictim = ~std::uint64_t{0};
@@ -56,6 +57,7 @@ struct Miss {
   std::uint64_t address;       // that the program accessed
   std::uint64_t victim;        // first byte of the evicted line; kNoVictim when a way was empty
   bool filled = true;          // the cache took the line; not so where it does not allocate
+  bool clearing = false;       // the kernel did it, when it cleared a page
 };
 
 struct TranslationMiss {

@@ -47,6 +47,8 @@ struct MappingConfig {
   bool random = false;        // false: physical addresses equal virtual ones
   std::uint64_t page = 4096;  // bytes that stay together
   std::uint64_t seed = 1;     // of the permutation
+  // A page of anonymous memory is in the caches when it is first accessed: the kernel cleared it.
+  bool cleared = false;
 };
 
 struct MachineConfig {

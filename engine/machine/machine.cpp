@@ -33,7 +33,8 @@ bool serves(const CacheConfig& outer, const CacheConfig& inner) {
 
 }  // namespace
 
-Machine::Machine(const MachineConfig& config) : config_(config), mapping_(config.mapping) {
+Machine::Machine(const MachineConfig& config)
+    : config_(config), mapping_(config.mapping), touches_(config.mapping.page) {
   add_caches();
   add_tlbs();
   add_prefetchers();
@@ -88,7 +89,7 @@ void Machine::add_prefetchers() {
 // its offset in the page only; else every access goes the slow way.
 void Machine::open(Port& port) {
   const bool identity = mapping_.identity();
-  port.plain = identity && port.caches.depth > 0;
+  port.plain = identity && !config_.mapping.cleared && port.caches.depth > 0;
   for (std::uint32_t depth = 0; depth < port.caches.depth; ++depth) {
     const Level& cache = *port.caches.levels[depth];
     port.plain &=

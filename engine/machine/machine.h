@@ -18,6 +18,7 @@
 #include "base/result.h"
 #include "machine/access.h"
 #include "machine/config.h"
+#include "machine/first_touches.h"
 #include "machine/level.h"
 #include "machine/mapping.h"
 
@@ -90,6 +91,10 @@ class Machine {
     return !stored_ && data_.accesses[static_cast<unsigned>(AccessKind::store)] == 0 &&
            data_.accesses[static_cast<unsigned>(AccessKind::modify)] == 0;
   }
+  // Memory is mapped, or unmapped, which makes it anonymous memory that nobody has touched.
+  void map(std::uint64_t address, std::uint64_t length, bool file) {
+    if (config_.mapping.cleared) touches_.map(address, length, file);
+  }
   // First bytes of the lines (virtual addresses) that a cache holds, in no particular order.
   std::vector<std::uint64_t> resident(std::uint32_t cache);
 
@@ -109,7 +114,8 @@ class Machine {
     Front front{};
     std::uint64_t accesses[kKinds]{};
     // Its caches all allocate on writes and write back, none is exclusive or has prefetchers, and
-    // memory is mapped as it is: an access within one line needs no bookkeeping on its way.
+    // memory is mapped as it is and not cleared: an access within one line needs no bookkeeping on
+    // its way.
     bool plain = true;
     Path caches;
     Path tlbs;
@@ -143,6 +149,9 @@ class Machine {
   template <typename Probe>
   static std::uint32_t miss_plainly(Path& path, std::uint64_t address, AccessKind kind,
                                     std::uint64_t victim, Probe& probe);
+  // Whether the kernel had to clear a page for this access; its lines are in the caches then.
+  template <typename Probe>
+  bool clear_first(std::uint64_t address, std::uint64_t last, Probe& probe);
   template <typename Probe>
   std::uint32_t translate(Port& port, std::uint64_t first, std::uint64_t last, AccessKind kind,
                           Probe& probe);
@@ -186,6 +195,7 @@ class Machine {
 
   MachineConfig config_;
   Mapping mapping_;
+  FirstTouches touches_;
   bool by_line_ = false;  // has an exclusive cache: lines of one access go their own ways
   Port data_{}, fetch_{};
   bool stored_ = false;  // before the counters were reset

@@ -19,10 +19,12 @@ template <typename Probe>
                                               AccessKind kind, Probe& probe) {
   const Front& front = port.front;
   const std::uint64_t last = last_byte(address, size);
+  const bool cleared = config_.mapping.cleared && kind != AccessKind::fetch &&
+                       kind != AccessKind::prefetch && clear_first(address, last, probe);
   const std::uint32_t translation =
       front.page_differs(address, last) ? translate(port, address, last, kind, probe) : 0;
   std::uint32_t depth = 0;
-  bool further_out = false;  // the first cache had it, but stores or prefetches went on
+  bool further_out = cleared;  // the first cache had it, but stores or prefetches went on
   if (!front.line_differs(address, size - 1, !writes(kind))) {
     // Only its page was not settled.
   } else if (port.plain && (address ^ last) >> front.line_bits == 0) [[likely]] {
@@ -35,7 +37,7 @@ template <typename Probe>
     walk.writing = writes(kind);
     walk_range(walk, address, last, probe);
     depth = walk.served;
-    further_out = (walk.missed | walk.noticed) != 0;
+    further_out |= (walk.missed | walk.noticed) != 0;
   }
   if (depth == 0 && translation == 0 && !further_out) return;
   report_served(port, depth, translation, address, kind, probe);
@@ -97,6 +99,25 @@ std::uint32_t Machine::miss_plainly(Path& path, std::uint64_t address, AccessKin
     if (touched.hit) return depth;
     victim = touched.tag;
   }
+}
+
+// A store to every line, that nobody waits for and that no level counts as an access.
+template <typename Probe>
+bool Machine::clear_first(std::uint64_t address, std::uint64_t last, Probe& probe) {
+  bool any = false;
+  const std::uint64_t bytes = mapping_.page();
+  std::uint64_t page = touches_.first_of(address);
+  for (std::uint64_t left = (last - page) / bytes + 1; left > 0; --left, page += bytes) {
+    if (!touches_.clears(page) || data_.caches.depth == 0) continue;
+    any = true;
+    const std::uint64_t line = std::uint64_t{1} << data_.caches.levels[0]->bits;
+    for (std::uint64_t at = 0; at < bytes; at += line) {
+      Walk walk{data_.caches, address, AccessKind::store, Cause::cleared, 0};
+      walk.writing = true;
+      walk_range(walk, page + at, page + at, probe);
+    }
+  }
+  return any;
 }
 
 // Cycles that the translation adds.
@@ -242,7 +263,8 @@ void Machine::miss(Walk& walk, std::uint32_t depth, std::uint64_t virtual_line,
   const bool dirty = evicts && leave(walk.path, depth, victim, walk.moving);
   probe.on_miss(Miss{level.index, walk.kind, walk.cause, counted, dirty,
                      level.address_of(virtual_line), walk.address,
-                     evicts ? virtual_address(level, line_of(victim)) : kNoVictim, filled});
+                     evicts ? virtual_address(level, line_of(victim)) : kNoVictim, filled,
+                     walk.cause == Cause::cleared});
 }
 
 // What the level inside threw out comes into this one, if it is exclusive.
@@ -261,7 +283,8 @@ void Machine::move_in(Walk& walk, std::uint32_t depth, Probe& probe) {
   const bool dirty = leave(walk.path, depth, touched.tag, walk.moving);
   probe.on_miss(Miss{level.index, walk.kind, Cause::moved, false, dirty,
                      virtual_address(level, line_of(moved)), walk.address,
-                     virtual_address(level, line_of(touched.tag))});
+                     virtual_address(level, line_of(touched.tag)), true,
+                     walk.cause == Cause::cleared});
 }
 
 template <typename Probe>

@@ -29,6 +29,7 @@ std::uint32_t outermost(const machine::MachineConfig& config) {
 }  // namespace
 
 void Memory::Seen::on_miss(const machine::Miss& miss) {
+  if (miss.clearing) return;  // the bus has time enough for that while the kernel is at work
   if (miss.cause == machine::Cause::demand) {
     missed_first |= miss.level == memory.first_;
     missed_second |= miss.level == memory.second_;

@@ -25,4 +25,19 @@ void tell_memory(probes::Buckets& buckets, unsigned tag, const std::uint64_t* wo
   }
 }
 
+void tell_memory(machine::Machine& machine, unsigned tag, const std::uint64_t* words,
+                 std::uint32_t count) {
+  if (tag == SS_MAP) {
+    if (auto record = stream::view<ss_map>(words, count); record)
+      machine.map(record->fields->address, record->fields->length, !record->tail.empty());
+  } else if (tag == SS_UNMAP) {
+    const auto& record = *reinterpret_cast<const ss_unmap*>(words);
+    machine.map(record.address, record.length, false);
+  } else if (tag == SS_BRK) {
+    const auto& record = *reinterpret_cast<const ss_brk*>(words);
+    if (record.new_end < record.old_end)
+      machine.map(record.new_end, record.old_end - record.new_end, false);
+  }
+}
+
 }  // namespace stallscope::session

@@ -3,6 +3,7 @@
 
 #include <bit>
 
+#include "session/memory_events.h"
 #include "session/pmu.h"
 #include "session/stack_steps.h"
 #include "stream/record.h"
@@ -327,6 +328,7 @@ Status Simulation::on_record(unsigned tag, const std::uint64_t* words, std::uint
     return quick_->on_sifted(*record->fields, record->tail);
   }
   memory(tag, words, count);
+  tell_memory(*machine_, tag, words, count);
   mark(tag, words, count);
   return Done{};
 }

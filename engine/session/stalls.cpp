@@ -37,6 +37,7 @@ class ByObject : public pipeline::StallWatcher {
 };
 
 struct Sink {
+  machine::Machine& machine;
   pipeline::Pipeline& core;
   ByObject* objects;
 
@@ -51,6 +52,7 @@ struct Sink {
     if (tag == SS_SIFTED)
       return Error{"the stream has sifted accesses where all are wanted", "", ""};
     if (tag == SS_THREAD_SWITCH || tag == SS_SIGNAL) core.interrupt(SS_HEAD_THREAD(words[0]));
+    tell_memory(machine, tag, words, count);
     if (objects) tell_memory(objects->buckets, tag, words, count);
     return Done{};
   }
@@ -305,7 +307,7 @@ Result<Stalls> stalls(const std::string& path, const machine::MachineConfig& con
     (*core)->watch(&objects);
   }
   (*core)->tell_slices(options.on_slice);
-  Sink sink{**core, options.objects ? &objects : nullptr};
+  Sink sink{**machine, **core, options.objects ? &objects : nullptr};
   Run run{**core, objects, reader->code(), config, options.piece.has_value()};
   if (Status ran = run_all(*reader, **machine, options, sink, run); !ran) return ran.error();
   run.made.truncated = reader->truncated();

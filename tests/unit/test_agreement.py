@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import pytest
 from benchmarks import host_machine
+from benchmarks.agreement_bench import Compared
 from benchmarks.host_machine import last_level
 
 
@@ -31,4 +32,24 @@ def test_a_measured_host_is_a_server_with_what_was_measured(
     machine = host_machine.measured()
     assert machine.memory_latency == 400
     assert machine.page_walk == 80
+    assert machine.mapping.first_touch == "cleared"
     assert {cache.name: cache.size for cache in machine.caches}["L3"] == 8 << 20
+
+
+def test_objects_are_compared_that_have_a_fifth_by_either() -> None:
+    one = Compared(
+        waiting=0.5,
+        waited={"list": 0.9, "table": 0.1},
+        stalls={"list": 0.75, "heap": 0.25},
+        latency={"table": 0.6, "list": 0.4},
+    )
+    assert one.waits
+    assert one.first_is("stalls") and not one.first_is("latency")
+    by_stalls = {item: round(off) for item, off in one.points_off("stalls")}
+    assert by_stalls == {"list": 15, "heap": 25}
+    by_latency = {item: round(off) for item, off in one.points_off("latency")}
+    assert by_latency == {"table": 50, "list": 50}
+
+
+def test_a_program_that_hardly_waits_is_not_compared() -> None:
+    assert not Compared(waiting=0.19, waited={}, stalls={}, latency={}).waits

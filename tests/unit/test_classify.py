@@ -68,7 +68,7 @@ def machine(levels: list[Level], tlbs: list[Tlb]) -> Any:
             "caches": caches,
             "tlbs": described,
             "prefetcher": {"kind": "none"},
-            "mapping": {"kind": "identity", "seed": 1},
+            "mapping": {"kind": "identity", "seed": 1, "first_touch": "memory"},
             "memory_latency": 100,
             "page_walk": 0,
             "seed": 1,

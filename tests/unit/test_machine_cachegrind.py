@@ -73,7 +73,7 @@ def test_counts_equal_cachegrinds(
             "caches": [*first_levels, cache("LL", "both", ll)],
             "tlbs": [],
             "prefetcher": {"kind": "none"},
-            "mapping": {"kind": "identity", "seed": 1},
+            "mapping": {"kind": "identity", "seed": 1, "first_touch": "memory"},
             "memory_latency": 100,
             "page_walk": 0,
             "seed": 1,

@@ -23,7 +23,8 @@ from stallscope.cli.machines import command
 from stallscope.errors import StallscopeError
 from stallscope.machines import keys
 from stallscope.machines.lines import lines
-from stallscope.machines.model import Cache, Machine, Mapping, Prefetcher, Tlb
+from stallscope.machines.model import Cache, Machine, Mapping, Prefetcher, Tlb, from_engine
+from stallscope.scale.plan import shares_a_pass
 from stallscope.views.terminal.machines import show
 
 ROOT = Path(__file__).parents[2]
@@ -498,7 +499,11 @@ def any_machine(draw: st.DrawFn) -> Machine:
         caches=tuple(caches),
         tlbs=tuple(tlbs),
         prefetcher=pick(st.sampled_from([Prefetcher(), chosen])),
-        mapping=Mapping(kind="random", seed=pick(st.integers(0, 2**63 - 1))),
+        mapping=Mapping(
+            kind="random",
+            seed=pick(st.integers(0, 2**63 - 1)),
+            first_touch=pick(st.sampled_from(keys.FIRST_TOUCHES)),
+        ),
         memory_latency=pick(number),
         page_walk=pick(number),
         seed=pick(number),
@@ -650,3 +655,18 @@ def test_machines_of_several_cores_are_checked() -> None:
         with pytest.raises(StallscopeError) as caught:
             machine.with_values(values)
         assert words in str(caught.value) + caught.value.why
+
+
+def test_a_page_that_is_first_touched_is_in_memory_unless_a_machine_says_so() -> None:
+    assert {machines.load(name).mapping.first_touch for name in machines.names()} == {"memory"}
+    cleared = machines.load("default").with_values({"mapping.first_touch": "cleared"})
+    assert cleared.to_engine()["mapping"]["first_touch"] == "cleared"
+    assert cleared.digest() != machines.load("default").digest()
+    assert not shares_a_pass(cleared.to_engine())
+    assert shares_a_pass(machines.load("default").to_engine())
+
+
+def test_a_machine_kept_before_first_touches_were_told_apart_is_as_it_was() -> None:
+    document = machines.load("default").to_engine()
+    del document["mapping"]["first_touch"]
+    assert from_engine(document, "default").mapping.first_touch == "memory"

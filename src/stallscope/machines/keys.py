@@ -13,6 +13,7 @@ HOLDS = ("data", "instructions", "both")
 INCLUSIONS = ("neither", "inclusive", "exclusive")
 PREFETCHERS = ("none", "next_line", "stride", "stream")
 MAPPINGS = ("identity", "random")
+FIRST_TOUCHES = ("memory", "cleared")
 PROTOCOLS = ("mesi", "moesi", "dragon", "dragon_owned")
 
 REQUIRED = object()
@@ -199,6 +200,14 @@ SECTIONS: tuple[Section, ...] = (
         (
             Key("kind", "choice", "of virtual pages to physical ones", "identity", MAPPINGS),
             _SEED,
+            Key(
+                "first_touch",
+                "choice",
+                "where an anonymous page is when it is first accessed: in memory, or in the "
+                "caches, because the kernel cleared it",
+                "memory",
+                FIRST_TOUCHES,
+            ),
         ),
     ),
 )

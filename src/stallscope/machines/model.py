@@ -49,6 +49,7 @@ class Prefetcher(msgspec.Struct, frozen=True, kw_only=True):
 class Mapping(msgspec.Struct, frozen=True, kw_only=True):
     kind: str = "identity"
     seed: int = 1
+    first_touch: str = "memory"
 
 
 class Core(msgspec.Struct, frozen=True, kw_only=True):

@@ -21,6 +21,7 @@ def shares_a_pass(machine: Mapping[str, Any]) -> bool:
     return (
         machine["prefetcher"]["kind"] == "none"
         and machine["mapping"]["kind"] == "identity"
+        and machine["mapping"]["first_touch"] == "memory"
         and all(_plain(cache) for cache in machine["caches"])
     )
 

@@ -213,6 +213,72 @@ TEST_CASE("a random mapping moves conflicts of large caches but none within a pa
   }
 }
 
+TEST_CASE("a page that the kernel clears is in the caches when it is first accessed") {
+  MachineConfig config = of({cache("L1", 64, 8), cache("L2", 1024, 16)});
+  config.mapping.cleared = true;
+  auto machine = made(config);
+  Log log;
+  for (std::uint64_t at = 0; at < 4096; at += 8)
+    machine->data(0x10000 + at, 8, AccessKind::load, log);
+  CHECK(machine->cache_counters(0).missed() == 0);
+  CHECK(machine->cache_counters(0).accessed() == 512);
+  CHECK(machine->cache_counters(0).fills == 64);
+  CHECK(machine->cache_counters(1).accessed() == 0);
+  REQUIRE(log.misses.size() == 2 * 64);  // that nobody counts
+  for (const Miss& miss : log.misses) {
+    CHECK(miss.clearing);
+    CHECK_FALSE(miss.counted);
+  }
+  REQUIRE(log.served.size() == 1);
+  CHECK(log.served[0].level == 0);
+}
+
+TEST_CASE("cleared lines are dirty, and go the way of all lines") {
+  MachineConfig config = of({cache("L1", 2, 2), cache("L2", 16, 2)});
+  config.mapping.cleared = true;
+  auto machine = made(config);
+  load(*machine, 0x10000);
+  CHECK(machine->cache_counters(0).writebacks == 61);
+  CHECK(machine->cache_counters(1).writebacks == 33);
+  CHECK(machine->resident(1).size() == 32);
+  CHECK(machine->cache_counters(0).missed() == 1);  // its own first line has gone already
+  CHECK(machine->cache_counters(1).missed() == 1);
+}
+
+TEST_CASE("pages are cleared once, unless they are unmapped between; those of files never") {
+  MachineConfig config = of({cache("L1", 2, 2), cache("L2", 4096, 16)});
+  config.mapping.cleared = true;
+  auto machine = made(config);
+  const auto filled = [&](std::uint64_t address) {
+    const std::uint64_t before = machine->cache_counters(1).fills;
+    store(*machine, address, 8);
+    return machine->cache_counters(1).fills - before;
+  };
+  machine->map(0x40000, 0x4000, true);
+  machine->map(0x41000, 0x1000, false);  // over it
+  CHECK(filled(0x40000) == 1);
+  CHECK(filled(0x41000) == 64);
+  CHECK(filled(0x42000) == 1);
+  CHECK(filled(0x44000) == 64);
+  CHECK(filled(0x44ff0) == 0);
+  CHECK(filled(0x46ffc) == 128);  // across two
+  machine->map(0x44000, 1, false);
+  machine->map(0, ~std::uint64_t{0}, false);
+  CHECK(filled(0x42000) == 63);  // one line of it was there
+  NullProbe probe;
+  machine->data(0x50000, 1, AccessKind::prefetch, probe);  // brings a line, but no page
+  CHECK(filled(0x50000) == 63);
+  machine->fetch(0x60000, 4, probe);
+  CHECK(filled(0x60000) == 63);
+}
+
+TEST_CASE("where pages are not cleared, nothing is remembered of them") {
+  auto machine = made(of({cache("L1", 2, 2)}));
+  machine->map(0x40000, 0x4000, false);
+  store(*machine, 0x40000);
+  CHECK(machine->cache_counters(0).fills == 1);
+}
+
 TEST_CASE("a machine without a cache for instructions takes fetches and counts no misses") {
   MachineConfig config = of({cache("L1", 64, 8)});
   config.caches[0].holds = Holds::data;

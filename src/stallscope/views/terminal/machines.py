@@ -93,11 +93,12 @@ def _facts(machine: Machine) -> list[str]:
     if prefetcher.kind != "none":
         prefetch = f"{prefetcher.kind} into {clean(prefetcher.cache)}, {prefetcher.degree} ahead"
     seed = f", seed {mapping.seed}" if mapping.kind == "random" else ""
+    touched = ", pages cleared into the caches" if mapping.first_touch == "cleared" else ""
     walk = f", a page walk adds {machine.page_walk}" if machine.tlbs else ""
     return [
         f"memory    {machine.memory_latency} cycles{walk}",
         f"prefetch  {prefetch}",
-        f"mapping   {mapping.kind}{seed}",
+        f"mapping   {mapping.kind}{seed}{touched}",
         f"digest    {machine.digest()[:16]}",
     ]
 
