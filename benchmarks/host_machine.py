@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """The simulated server as far as this host is one: a virtual machine says it has the whole L3 of
 its processor, and shares it with strangers. How much of it there is, how far away memory is and
-what a page walk costs are measured by dependent loads, before and without the programs compared."""
+what a page walk costs are measured by dependent loads, and how far ahead the prefetchers are by
+loads in order, before and without the programs compared."""
 
 from __future__ import annotations
 
+import math
 import statistics
 import subprocess
 from pathlib import Path
@@ -18,6 +20,7 @@ LIKE = "server"
 TIMES = 5
 SIZES = (2, 4, 8, 16, 32)  # MiB
 FAR = 64  # MiB, which no cache has
+MOST_AHEAD = 64  # lines, in one page
 
 
 def _chase() -> Path:
@@ -42,6 +45,11 @@ def last_level(times: dict[int, float], memory: float) -> int:
     return max(near, default=min(times))
 
 
+def lines_ahead(memory: float, line: float) -> int:
+    """As many as must be under way for a line every so often, each of which takes that long."""
+    return max(1, min(MOST_AHEAD, math.ceil(memory / line)))
+
+
 def measured() -> Machine:
     program = _chase()
     cycle = _nanoseconds(program, 0)
@@ -52,6 +60,7 @@ def measured() -> Machine:
         "L3.size": f"{size}M",
         "memory_latency": str(round(memory / cycle)),
         "page_walk": str(max(1, round(walk / cycle))),
+        "prefetch.degree": str(lines_ahead(memory, _nanoseconds(program, FAR, "stream"))),
         "mapping.first_touch": "cleared",
     }
     return changed(load(LIKE), values)

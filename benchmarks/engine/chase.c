@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Nanoseconds of one load that needs the one before: chase KIB [huge]. The lines of a block are
 // visited in random order, so that no prefetcher helps; with `huge`, in pages of 2 MiB where the
-// kernel has them. KIB of 0: of one addition, which takes a cycle.
+// kernel has them. KIB of 0: of one addition, which takes a cycle. With `stream`: of one line of a
+// block that is read in order, as fast as it goes.
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <time.h>
 
@@ -64,8 +66,29 @@ static double load(long kib, int huge) {
   return took / (double)steps;
 }
 
+static double stream(long kib) {
+  size_t bytes = (size_t)kib * 1024;
+  char* block = malloc(bytes);
+  if (block == NULL) exit(1);
+  memset(block, 1, bytes);
+  const int times = 4;
+  uint64_t sum = 0;
+  double begun = now();
+  for (int i = 0; i < times; i++)
+    for (size_t at = 0; at < bytes; at += 8) sum += *(volatile uint64_t*)(block + at);
+  double took = now() - begun;
+  volatile uint64_t kept = sum;
+  (void)kept;
+  free(block);
+  return took / ((double)times * (double)(bytes / 64));
+}
+
 int main(int argc, char** argv) {
   long kib = argc > 1 ? atol(argv[1]) : 0;
-  printf("%.4f\n", kib > 0 ? load(kib, argc > 2) : addition());
+  const char* how = argc > 2 ? argv[2] : "";
+  if (strcmp(how, "stream") == 0)
+    printf("%.4f\n", stream(kib));
+  else
+    printf("%.4f\n", kib > 0 ? load(kib, *how != 0) : addition());
   return 0;
 }
