@@ -36,11 +36,12 @@ void Memory::Seen::on_miss(const machine::Miss& miss) {
   }
   if (miss.cause == machine::Cause::prefetch) {
     const std::uint64_t line = miss.line_address >> memory.line_bits_;
-    if (ahead == 0 || (ahead <= 4 && ahead_lines[ahead - 1] != line) || ahead > 4) {
-      if (ahead < 4) ahead_lines[ahead] = line;
+    // One miss for each cache on its way.
+    if (ahead == 0 || ahead > kMostAhead || ahead_lines[ahead - 1] != line) {
+      if (ahead < kMostAhead) ahead_lines[ahead] = line;
       ++ahead;
     }
-    if (ahead <= 4) ahead_levels[ahead - 1] = miss.level;
+    if (ahead <= kMostAhead) ahead_levels[ahead - 1] = miss.level;
   }
   if (miss.level == memory.last_ && miss.victim_dirty) ++writebacks;
 }
@@ -128,7 +129,7 @@ void Memory::bring_ahead(const Seen& seen, std::uint64_t start) {
   events_[Event::prefetches] += seen.ahead;
   if (is_ideal(ideal_, Cause::data_cache)) return;
   const machine::MachineConfig& config = machine_.config();
-  for (std::uint32_t i = 0; i < std::min(seen.ahead, 4u); ++i) {
+  for (std::uint32_t i = 0; i < std::min(seen.ahead, kMostAhead); ++i) {
     const std::uint32_t source = seen.ahead_levels[i] + 1;
     const std::uint64_t from = source >= caches_ ? on_bus(start) : start;
     const std::uint64_t arrival = from + latency_of(config, source);

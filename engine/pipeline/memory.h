@@ -55,16 +55,21 @@ class Memory {
   const std::vector<std::uint64_t>& served() const { return served_; }
 
  private:
+  static constexpr std::uint32_t kMostAhead = 64;  // lines that one access makes prefetchers bring
+
   // What the machine says about one access.
   struct Seen {
+    explicit Seen(const Memory& its) : memory(its) {}
+
     const Memory& memory;
     std::uint32_t level = 0, latency = 0, translation = 0;
     bool done = false, missed_first = false, missed_second = false;
     bool missed_tlb = false, walked = false;
     std::uint32_t writebacks = 0;
-    std::uint32_t ahead = 0;          // lines that prefetchers brought
-    std::uint64_t ahead_lines[4]{};   // the first of them
-    std::uint32_t ahead_levels[4]{};  // the outermost cache that did not have it
+    std::uint32_t ahead = 0;  // lines that prefetchers brought
+    // Those, and the outermost cache that did not have each. Not cleared: every access has these.
+    std::uint64_t ahead_lines[kMostAhead];
+    std::uint32_t ahead_levels[kMostAhead];
 
     void on_miss(const machine::Miss& miss);
     void on_translation_miss(const machine::TranslationMiss& miss);

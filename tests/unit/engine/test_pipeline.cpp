@@ -84,8 +84,9 @@ machine::MachineConfig small_machine() {
 }
 
 struct Run {
-  explicit Run(Program& program, CoreConfig core = {}, PipelineOptions options = {}) {
-    auto made = machine::make_machine(small_machine());
+  explicit Run(Program& program, CoreConfig core = {}, PipelineOptions options = {},
+               const machine::MachineConfig& config = small_machine()) {
+    auto made = machine::make_machine(config);
     REQUIRE(made.ok());
     machine = std::move(*made);
     auto built = Pipeline::make(*machine, program.code, core, options);
@@ -272,6 +273,33 @@ TEST_CASE("a prefetch is not waited for, and its line is there when it is wanted
   // Nothing is gained where the line is wanted at once, and nothing is lost.
   const EventCounts alone = run({kLoad}, false), late = run({kPrefetch, kLoad}, true);
   CHECK(late[Event::cycles] <= alone[Event::cycles] + kTurns);
+}
+
+TEST_CASE("every line that a prefetcher brings takes its turn on the bus") {
+  const auto transfers = [](std::uint32_t degree) {
+    machine::MachineConfig config = small_machine();
+    config.prefetchers = {{"next_line", 1, degree}};
+    Program program;
+    const std::uint32_t exit = program.block({kSum});
+    Run run(program, {}, {}, config);
+    run.block(exit, {0x10000});
+    return run.end()[Event::bus_transfers];
+  };
+  CHECK(transfers(4) == transfers(1) + 3);
+  CHECK(transfers(20) == transfers(1) + 19);
+  CHECK(transfers(63) == transfers(1) + 62);  // a page
+}
+
+TEST_CASE("a line that the kernel clears does not keep the bus from the program") {
+  machine::MachineConfig config = small_machine();
+  config.mapping.cleared = true;
+  Program program;
+  const std::uint32_t exit = program.block({kSum});
+  Run run(program, {}, {}, config), plain(program);
+  for (Run* one : {&run, &plain}) one->block(exit, {0x10000});
+  CHECK(run.end()[Event::bus_transfers] == plain.end()[Event::bus_transfers] - 1);
+  CHECK(run.end()[Event::l1d_load_misses] == 0);
+  CHECK(run.end()[Event::cycles] < plain.end()[Event::cycles]);
 }
 
 TEST_CASE("prefetches take places among the outstanding misses") {
