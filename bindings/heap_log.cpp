@@ -24,6 +24,11 @@ nb::object find(HeapLog& self, std::uint64_t address) {
   return nb::make_tuple(block->site, block->is_large, block->start.value, block->size);
 }
 
+nb::object guess(HeapLog& self, std::uint64_t address) {
+  const auto found = self.guess(Address{address});
+  return found ? nb::object(nb::make_tuple(found->site, found->confidence)) : nb::none();
+}
+
 nb::list poll(HeapLog& self) {
   nb::list rows;
   for (const sources::LargeEvent& event : self.poll())
@@ -63,6 +68,7 @@ nb::dict image(HeapLog& self) {
   row["begun"] = image.begun;
   row["unwound"] = image.unwound;
   row["walked"] = image.walked;
+  row["passed"] = image.passed;
   return row;
 }
 
@@ -73,6 +79,10 @@ void bind_heap_log(nb::module_& m) {
       .def("__init__", &make, nb::arg("path"))
       .def("find", &find, nb::arg("address"),
            "(site, is_large, start, size) of the live block that holds an address, or None.")
+      .def(
+          "guess", &guess, nb::arg("address"),
+          "(site, confidence) by the blocks there and beside it, where small blocks were let pass; "
+          "else None.")
       .def("poll", &poll,
            "(time, is_birth, address, size, site, thread) of large blocks since the last call.")
       .def("sites", &sites, "{site: (return addresses, blocks, bytes)}, innermost first.")

@@ -397,6 +397,12 @@ LIVE_SAMPLE = Table(
         ),
         Column("address", "u64", "of the data; null when unknown", "bytes", none=NEVER),
         Column("bucket", "u32", "what lies there; null when the address is unknown", none=NONE32),
+        Column(
+            "bucket_confidence",
+            "f64",
+            "that it is the right one, from 0 to 1: below 1 where a heap block was not logged and "
+            "is named by those that lie beside it",
+        ),
         Column("state", "string", "memory (waiting for it), compute, kernel or unknown"),
         Column(
             "how",

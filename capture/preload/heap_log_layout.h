@@ -13,6 +13,11 @@
 // A large block's first mark is HEAP_LOG_LARGE, and the mark after it holds HEAP_LOG_IS_SIZE | its
 // place in the list of live large blocks. Births and deaths of large blocks are also written into
 // a ring of their thread.
+//
+// A thread that makes and frees small blocks too fast lets most of them pass: they get no marks,
+// and those of blocks that it frees stay. Chunks of 1 KiB where it freed something are told by a
+// byte each, in a table that exists from then on: in them, and only in them, a mark may be of a
+// block that is gone. Blocks without a mark may be anywhere by then.
 #ifndef STALLSCOPE_HEAP_LOG_LAYOUT_H
 #define STALLSCOPE_HEAP_LOG_LAYOUT_H
 
@@ -21,7 +26,7 @@
 #define HEAP_LOG_MAGIC 0x31676c7061656873u  // "sheaplg1"
 
 enum {
-  HEAP_LOG_VERSION = 2,
+  HEAP_LOG_VERSION = 3,
   HEAP_LOG_PAGE = 4096,
   HEAP_LOG_FRAMES = 16,
   HEAP_LOG_SITES = 0x3fff,     // sites are 1 .. HEAP_LOG_SITES - 1
@@ -37,7 +42,13 @@ enum {
   HEAP_LOG_RING = 1024,     // records in a thread's ring
   HEAP_LOG_HOT = 512,       // paths that a thread keeps at hand
   HEAP_LOG_NEAR = 512,      // regions that a thread keeps at hand
+  HEAP_LOG_CHUNK_SHIFT = 10,
+  HEAP_LOG_CHUNKS = 1 << 20,  // bytes of the table; chunks 1 GiB apart share one
 };
+
+// A chunk's byte. From HEAP_LOG_HAS_LARGE on, it counts the large blocks that begin there, and what
+// is freed there is never let pass; HEAP_LOG_KEPT counts no more.
+enum { HEAP_LOG_CLEAN = 0, HEAP_LOG_STALE = 1, HEAP_LOG_HAS_LARGE = 2, HEAP_LOG_KEPT = 255 };
 
 struct heap_log_header {
   uint64_t magic;
@@ -60,11 +71,13 @@ struct heap_log_header {
   uint64_t without_live;    // large blocks that found no place in the list
   uint64_t unwound;         // stacks that were unwound
   uint64_t walked;          // paths that were found by walking frames of known size
+  uint64_t sampled_since;   // ns of CLOCK_MONOTONIC at which a thread first let blocks pass; or 0
+  uint64_t passed;          // blocks that were let pass
 };
 
 struct heap_log_site {
   uint32_t depth, reserved;
-  uint64_t blocks, bytes;            // without those in the threads' hot paths
+  uint64_t blocks, bytes;  // without those in the threads' hot paths; estimates once some passed
   uint64_t frames[HEAP_LOG_FRAMES];  // return addresses, innermost first
 };
 
@@ -122,8 +135,9 @@ struct heap_log_slot {
   (HEAP_LOG_SITES_AT + HEAP_LOG_PAGES_OF(HEAP_LOG_SITES * sizeof(struct heap_log_site)))
 #define HEAP_LOG_SLOTS_AT \
   (HEAP_LOG_LIVE_AT + HEAP_LOG_PAGES_OF(HEAP_LOG_LIVE * sizeof(struct heap_log_live)))
-#define HEAP_LOG_TABLES_AT \
+#define HEAP_LOG_CHUNKS_AT \
   (HEAP_LOG_SLOTS_AT + (uint64_t)HEAP_LOG_SLOTS * sizeof(struct heap_log_slot))
+#define HEAP_LOG_TABLES_AT (HEAP_LOG_CHUNKS_AT + HEAP_LOG_CHUNKS)
 #define HEAP_LOG_FULL_BYTES (HEAP_LOG_TABLES_AT + (uint64_t)HEAP_LOG_REGIONS * HEAP_LOG_TABLE_BYTES)
 
 #endif

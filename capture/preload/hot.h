@@ -13,22 +13,37 @@
 #define LIKELY(x) __builtin_expect(!!(x), 1)
 #define UNLIKELY(x) __builtin_expect(!!(x), 0)
 
+// Small blocks that still pass before one is noted; negative where all are noted. When it is down
+// to `turn`, the block at hand takes the slow way, and pace.c looks at the thread.
+struct hot_pace {
+  int64_t left, turn;
+  uint64_t freed;  // blocks, while all are noted
+};
+
 #pragma GCC visibility push(hidden)
+extern __thread struct hot_pace hot_pace __attribute__((tls_model("initial-exec")));
+// The table of chunks; there is one when blocks may pass.
+extern uint8_t* hot_chunks;
+
 // The thread's place in the log. One that has none points at `hot_nowhere`, which knows no region
 // and no path: so there is nothing to ask before a look-up, and what it misses finds out why.
 extern __thread struct heap_log_slot* hot_self __attribute__((tls_model("initial-exec")));
 extern struct heap_log_slot hot_nowhere;
 
 // Marks a block that was just made, and returns it. Which of the two ways it is depends on whether
-// the allocator makes blocks that have one granule alone; glibc's never do.
+// the allocator makes blocks that have one granule alone (glibc's never do), and on whether there
+// may be marks of blocks that are gone.
 typedef void* hot_noting(void* block, size_t size, const uintptr_t* slot);
 extern hot_noting* hot_note;
-hot_noting hot_note_two, hot_note_one;
+extern bool hot_has_narrow;
+void hot_note_no_narrow(void);
+void hot_note_over_stale(void);
 
 // The slow ways; those that note return the block. `slot` is where the return address of the
 // allocation function's caller stands.
 void* slow_note(void* block, size_t size, const uintptr_t* slot);
 bool slow_forget(void* block);
+bool slow_let_pass(void* block);
 void* slow_realloc(void* block, size_t size, const uintptr_t* slot);
 // Notes a block unless that happened within the function that made it.
 void* slow_note_once(void* block, size_t size, const uintptr_t* slot);
@@ -65,9 +80,44 @@ INLINE void hot_mark_one(uint16_t* marks, uint32_t mark) {
     __atomic_compare_exchange_n(&marks[1], &stale, 0, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
 }
 
+// Behind a block's own marks there may be those of blocks that were let go unseen; what lies in
+// another region keeps them.
+INLINE void hot_wipe(uint16_t* marks, const void* block, size_t size) {
+  size_t count = (size + 15) / 16;
+  size_t rest = HEAP_LOG_REGION_MARKS - ((uintptr_t)block >> 4) % HEAP_LOG_REGION_MARKS;
+  if (count > rest) count = rest;
+  if (count > 2) __builtin_memset(marks + 2, 0, 2 * (count - 2));
+}
+
+// `narrow` blocks have fewer bytes.
+INLINE void hot_mark(uint16_t* marks, const void* block, size_t size, uint32_t mark, size_t narrow,
+                     bool wipes) {
+  if (size < narrow) return hot_mark_one(marks, mark);
+  mark += (uint32_t)size << 16;
+  __builtin_memcpy(marks, &mark, sizeof mark);
+  if (wipes) hot_wipe(marks, block, size);
+}
+
+INLINE uint8_t* hot_chunk(const void* block) {
+  return hot_chunks + ((uintptr_t)block >> HEAP_LOG_CHUNK_SHIFT) % HEAP_LOG_CHUNKS;
+}
+
+// Whether a block that is about to be made is let pass.
+INLINE bool hot_passes(size_t size) {
+  return LIKELY(--hot_pace.left >= 0) && size < HEAP_LOG_SMALL;
+}
+
+// Whether a block that is about to be freed is let pass; if so, its chunk is told.
+INLINE bool hot_goes_unseen(void* block) {
+  return hot_pace.left >= 0 && *hot_chunk(block) == HEAP_LOG_STALE;
+}
+
 // Forgets a block that is about to be freed: before, because after it is another's. False when the
 // block is none of the allocator's, and must not be freed by it.
 INLINE bool hot_forget(void* block) {
+  if (hot_pace.left >= 0)
+    return LIKELY(*hot_chunk(block) == HEAP_LOG_STALE) || slow_let_pass(block);
+  hot_pace.freed++;
   uint16_t* marks;
   bool is_near = hot_marks(hot_self, block, &marks);
   if (UNLIKELY(!is_near || *marks == HEAP_LOG_LARGE)) return slow_forget(block);

@@ -39,6 +39,7 @@ static void* plain_mallocx(size_t size, int flags) {
 EXPORT void* mallocx(size_t size, int flags);
 void* mallocx(size_t size, int flags) {
   find();
+  if (real_mallocx != NULL && hot_passes(size)) return real_mallocx(size, flags);
   void* block = real_mallocx ? real_mallocx(size, flags) : plain_mallocx(size, flags);
   return hot_note(block, size, SLOT);
 }
@@ -48,6 +49,7 @@ EXPORT void* rallocx(void* block, size_t size, int flags);
 void* rallocx(void* block, size_t size, int flags) {
   find();
   if (real_rallocx == NULL) return slow_realloc(block, size, SLOT);
+  if (hot_passes(size) && hot_goes_unseen(block)) return real_rallocx(block, size, flags);
   hot_forget(block);
   return hot_note(real_rallocx(block, size, flags), size, SLOT);
 }

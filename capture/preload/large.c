@@ -4,6 +4,7 @@
 
 #include <time.h>
 
+#include "chunks.h"
 #include "hot.h"
 #include "log.h"
 
@@ -64,9 +65,11 @@ void large_note(struct heap_log_slot* self, void* block, size_t size, uint32_t s
   record(self, &made);
   log_lock();
   uint32_t number = place();
-  if (number < HEAP_LOG_LIVE)
+  if (number < HEAP_LOG_LIVE) {
     set_live(&log_now.live[number],
              &(struct heap_log_live){made.address, size, made.time, site, self->thread});
+    chunks_add_large(block);
+  }
   log_unlock();
   if (number == HEAP_LOG_LIVE) {
     log_count(&log_now.header->without_live);
@@ -84,6 +87,7 @@ struct heap_log_live large_forget(struct heap_log_slot* self, void* block, uint1
   log_lock();
   set_live(&log_now.live[number], &(struct heap_log_live){0});
   empty[empty_count++] = (uint16_t)number;
+  chunks_remove_large(block);
   log_unlock();
   record(self, &(struct heap_log_record){now(), was.address, was.size, was.site, self->thread,
                                          HEAP_LOG_DIED, 0});

@@ -10,9 +10,11 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "chunks.h"
 #include "file.h"
 #include "hot.h"
 #include "large.h"
+#include "pace.h"
 #include "path.h"
 #include "slots.h"
 
@@ -47,6 +49,8 @@ bool log_ready(uint64_t begin, uint64_t bytes) { return file_ready(begin, bytes)
 // its own.
 static void after_fork(void) {
   hot_self = &hot_nowhere;
+  pace_after_fork();
+  chunks_after_fork();
   lock_word = 0;
   log_is_busy = false;
   if (log_now.base != NULL) file_leave(log_now.base, log_now.bytes);
@@ -82,6 +86,7 @@ static void begin_with_lock(void) {
   if (has_parent) forget_parent();
   char* base = file_make(&bytes);
   if (base == NULL) return;
+  pace_read_wish();
   point_into(base, bytes);
   if (!has_handler) has_handler = pthread_atfork(NULL, NULL, after_fork) == 0;
 }

@@ -76,13 +76,13 @@ static void plain_delete(void* block, size_t a, size_t b) {
   free(block);
 }
 
-#define NEW(name, otherwise)                                                \
-  EXPORT void* name(size_t size, size_t a, const void* b);                  \
-  void* name(size_t size, size_t a, const void* b) {                        \
-    static struct operator operator;                                        \
-    if (UNLIKELY(operator.next == NULL)) find(&operator, #name, otherwise); \
-    if (LIKELY(!operator.logs)) return ((maker) operator.next)(size, a, b); \
-    return slow_note_once(((maker) operator.next)(size, a, b), size, SLOT); \
+#define NEW(name, otherwise)                                                                    \
+  EXPORT void* name(size_t size, size_t a, const void* b);                                      \
+  void* name(size_t size, size_t a, const void* b) {                                            \
+    static struct operator operator;                                                            \
+    if (UNLIKELY(operator.next == NULL)) find(&operator, #name, otherwise);                     \
+    if (LIKELY(!operator.logs || hot_passes(size))) return ((maker) operator.next)(size, a, b); \
+    return slow_note_once(((maker) operator.next)(size, a, b), size, SLOT);                     \
   }
 
 #define DELETE(name)                                                           \

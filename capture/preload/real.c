@@ -52,6 +52,9 @@ size_t real_early_size(const void* block) {
   return size;
 }
 
+const char* real_early_begin(void) { return early; }
+const char* real_early_end(void) { return early ? early + EARLY_BYTES : NULL; }
+
 static void* first_malloc(size_t size) {
   if (is_finding) return early_malloc(size);
   real_find();
@@ -138,7 +141,7 @@ void real_find(void) {
   all.valloc = find("valloc", real.valloc);
   all.pvalloc = find("pvalloc", real.pvalloc);
   all.free = find("free", real.free);
-  if (is_of_c_library(all.malloc)) hot_note = hot_note_two;
+  if (is_of_c_library(all.malloc)) hot_note_no_narrow();
   real = all;
   errno = before;
   is_finding = false;

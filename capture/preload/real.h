@@ -26,3 +26,5 @@ void real_find(void);
 // Whether a block came from those pages.
 bool real_is_early(const void* block);
 size_t real_early_size(const void* block);
+const char* real_early_begin(void);
+const char* real_early_end(void);

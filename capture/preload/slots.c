@@ -12,6 +12,7 @@
 
 #include "hot.h"
 #include "log.h"
+#include "pace.h"
 
 // Places that threads left, newest last; with the lock.
 static uint16_t left[HEAP_LOG_SLOTS];
@@ -41,6 +42,7 @@ static void leave(void* data) {
   struct heap_log_slot* slot = data;
   if (hot_self != slot || log_is_busy) return;
   hot_self = &hot_nowhere;
+  pace_stop();
   log_lock();
   empty(slot);
   slot->thread = 0;
@@ -101,6 +103,7 @@ struct heap_log_slot* slots_self(void) {
   log_unlock();
   if (slot == NULL) return &hot_nowhere;
   hot_self = slot;
+  pace_begin();
   log_is_busy = true;  // the C library may allocate for this
   if (has_key) pthread_setspecific(key, slot);
   log_is_busy = false;

@@ -4,9 +4,11 @@
 #include <errno.h>
 #include <string.h>
 
+#include "chunks.h"
 #include "hot.h"
 #include "large.h"
 #include "log.h"
+#include "pace.h"
 #include "path.h"
 #include "real.h"
 #include "slots.h"
@@ -35,6 +37,7 @@ static struct heap_log_hot* known(struct heap_log_slot* self, const uintptr_t* s
   for (unsigned i = 0; i < WAYS; i++) {
     struct heap_log_hot* path = way(self, slot, i);
     if (path->slot != (uint64_t)slot || path->check != hot_check(path, slot)) continue;
+    if (i == 0) return first;
     struct heap_log_hot found = *path;
     *path = *first;
     *first = found;
@@ -74,8 +77,9 @@ static struct heap_log_hot* learned(struct heap_log_slot* self, const uintptr_t*
 static void note(struct heap_log_slot* self, void* block, size_t size, const uintptr_t* slot) {
   struct heap_log_hot* path = known(self, slot);
   if (path == NULL) path = learned(self, slot);
-  path->blocks++;
-  path->bytes += size;
+  uint64_t weight = size < HEAP_LOG_SMALL ? pace_weight() : 1;
+  path->blocks += weight;
+  path->bytes += size * weight;
   uint16_t* marks;
   if (!hot_marks(self, block, &marks)) marks = regions_add(self, block);
   if (marks == NULL) {
@@ -83,12 +87,9 @@ static void note(struct heap_log_slot* self, void* block, size_t size, const uin
   } else if (size >= HEAP_LOG_SMALL) {
     large_note(self, block, size, path->mark & 0x7fff, marks);
   } else {
-    uint32_t mark = ((uint32_t)size << 16) + path->mark;
-    if (size < HOT_NARROW && hot_note == hot_note_one)
-      hot_mark_one(marks, mark);
-    else
-      memcpy(marks, &mark, sizeof mark);
+    hot_mark(marks, block, size, path->mark, hot_has_narrow ? HOT_NARROW : 0, hot_chunks != NULL);
   }
+  pace_turn(block);
 }
 
 void* slow_note(void* block, size_t size, const uintptr_t* slot) {
@@ -112,7 +113,10 @@ static bool is_freed(uint16_t mark) {
 
 void* slow_note_once(void* block, size_t size, const uintptr_t* slot) {
   const uint16_t* marks = block != NULL ? regions_find(block) : NULL;
-  return marks == NULL || *marks == 0 || is_freed(*marks) ? slow_note(block, size, slot) : block;
+  bool is_noted = marks != NULL && *marks != 0 && !is_freed(*marks);
+  // Where blocks went unseen, the mark need not be this one's.
+  if (is_noted && hot_chunks != NULL && !chunks_is_clean(block)) is_noted = false;
+  return is_noted ? block : slow_note(block, size, slot);
 }
 
 bool slow_forget(void* block) {
@@ -126,6 +130,8 @@ bool slow_forget(void* block) {
     *marks |= HEAP_LOG_FREED;
   return true;
 }
+
+bool slow_let_pass(void* block) { return chunks_let_pass(block) || slow_forget(block); }
 
 // Of a block that the allocator did not make, when only the early pages know its size.
 static void* moved(void* block, size_t size, const uintptr_t* slot) {

@@ -104,6 +104,7 @@ void HeapLog::refresh() {
   if (!read(0, &header, sizeof header) || header.magic != HEAP_LOG_MAGIC) return;
   if (header.sites <= HEAP_LOG_SITES) counts_.sites = std::max(counts_.sites, header.sites);
   if (header.slots <= HEAP_LOG_SLOTS) counts_.slots = std::max(counts_.slots, header.slots);
+  counts_.is_sampled |= header.sampled_since != 0;
   if (header.live <= HEAP_LOG_LIVE) counts_.live = std::max(counts_.live, header.live);
   if (header.regions <= HEAP_LOG_REGIONS && header.regions > counts_.regions)
     refresh_regions(header.regions);
@@ -139,13 +140,28 @@ std::optional<HeapBlock> HeapLog::find(Address address) {
     if (address.value - block.start.value < block.size) return block;
   }
   if (address.value >= kHighest) return std::nullopt;
-  return find_small(address.value, is_start);
+  auto block = find_small(address.value, is_start);
+  if (block && is_stale(block->start.value)) return std::nullopt;
+  return block;
 }
 
 std::optional<HeapBlock> HeapLog::find_freed(Address address) {
   refresh();
   if (address.value >= kHighest) return std::nullopt;
   return find_small(address.value, is_freed_start);
+}
+
+bool HeapLog::is_sampled() {
+  refresh();
+  return counts_.is_sampled;
+}
+
+// Whether a mark may be of a block that was freed since, unseen.
+bool HeapLog::is_stale(std::uint64_t address) const {
+  if (!counts_.is_sampled) return false;
+  std::uint8_t chunk = HEAP_LOG_STALE;
+  read(HEAP_LOG_CHUNKS_AT + (address >> HEAP_LOG_CHUNK_SHIFT) % HEAP_LOG_CHUNKS, &chunk, 1);
+  return chunk != HEAP_LOG_CLEAN;
 }
 
 // The marks from a granule on, as many as its region still has and one more, which lies behind them
@@ -267,7 +283,7 @@ HeapImage HeapLog::image() {
   heap_log_header header;
   read(0, &header, sizeof header);
   return {header.pid,   header.number,  header.parent_pid, header.parent_number,
-          header.begun, header.unwound, header.walked};
+          header.begun, header.unwound, header.walked,     header.passed};
 }
 
 }  // namespace stallscope::sources

@@ -23,6 +23,12 @@ struct HeapBlock {
   std::uint64_t size;
 };
 
+// Whose block an address is in, when it has no mark that is sure to be its own.
+struct HeapGuess {
+  std::uint32_t site;
+  double confidence;  // below 1
+};
+
 struct HeapSite {
   std::uint32_t number;
   std::vector<Address> frames;          // return addresses, innermost first
@@ -47,6 +53,7 @@ struct HeapImage {
   std::uint32_t parent_pid, parent_number;  // of the image that forked it: earlier blocks are there
   std::uint64_t begun;                      // ns of CLOCK_MONOTONIC
   std::uint64_t unwound, walked;            // stacks
+  std::uint64_t passed;                     // small blocks that were not logged
 };
 
 // One thread at a time.
@@ -57,10 +64,14 @@ class HeapLog {
   HeapLog& operator=(HeapLog&& other) noexcept;
   ~HeapLog();
 
-  // The live block that holds an address; none when no block does, or none that the log knows.
+  // The live block that holds an address; none when no block does, or none that the log is sure of.
   std::optional<HeapBlock> find(Address address);
   // The small block that held it last, of those that are free now.
   std::optional<HeapBlock> find_freed(Address address);
+  // Whether small blocks were let pass: what is found by none of these may still be in one.
+  bool is_sampled();
+  // By the marks there and beside it, of blocks that live and that are gone.
+  std::optional<HeapGuess> guess(Address address);
 
   // Births and deaths of large blocks since the last call, in time order. Their places in the log
   // become free for the program, when the file may be written.
@@ -75,6 +86,7 @@ class HeapLog {
  private:
   struct Counts {
     std::uint32_t sites = 0, regions = 0, slots = 0, live = 0, live_version = 0;
+    bool is_sampled = false;
   };
 
   HeapLog(int file, std::string path) : file_(file), path_(std::move(path)) {}
@@ -87,6 +99,8 @@ class HeapLog {
   void add_hot_counts(std::vector<HeapSite>& sites);
   using IsStart = bool (*)(std::uint16_t mark);
   std::optional<HeapBlock> find_small(std::uint64_t address, IsStart is_start) const;
+  bool is_stale(std::uint64_t address) const;
+  std::vector<std::uint16_t> marks_between(std::uint64_t first, std::uint64_t last) const;
   std::optional<std::uint64_t> start_between(std::uint64_t first, std::uint64_t last,
                                              IsStart is_start) const;
   void read_marks(std::uint64_t granule, std::uint16_t* marks, std::uint64_t count) const;

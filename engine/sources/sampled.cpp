@@ -235,7 +235,7 @@ void SampledImage::find_waiting(const Sample& sample, Row& row) {
   if (is_on_top_of_stack(*address, registers)) row.state = State::kCompute;
   row.address = *address;
   row.how = spot.recipe.how;
-  row.bucket = bucket_of(*address, row.time);
+  row.set(holder_of(*address, row.time));
   if (sampling_.offered != nullptr)
     sampling_.offered->push_back(
         {this, {*address, sample.ip, sample.source.time, sample.source.tid}});
@@ -245,20 +245,20 @@ void SampledImage::find_waiting(const Sample& sample, Row& row) {
 void SampledImage::take_array(const Recipe& recipe, const UserRegisters& registers, Row& row) {
   const auto array = array_of(recipe, registers);
   if (!array) return;
-  const std::uint32_t bucket = bucket_of(*array, row.time);
-  const std::string_view kind = buckets_.kind_of(bucket);
+  const Held held = holder_of(*array, row.time);
+  const std::string_view kind = buckets_.kind_of(held.bucket);
   if (kind != "heap" && kind != "global") return;
-  row.bucket = bucket;
+  row.set(held);
   row.how = How::kArray;
 }
 
 // What the allocation log knows lies in mappings; names and stacks are not its business.
-std::uint32_t SampledImage::bucket_of(std::uint64_t address, std::uint64_t time) {
+SampledImage::Held SampledImage::holder_of(std::uint64_t address, std::uint64_t time) {
   const probes::BucketId found = buckets_.find(address);
   const std::string_view kind = buckets_.kind_of(found);
-  if (kind != "mapping" && kind != "unknown") return found;
-  const auto site = heap_.find(address, time);
-  return site ? buckets_.of_site(*site) : found;
+  if (kind != "mapping" && kind != "unknown") return {found, 1};
+  const auto named = heap_.find(address, time);
+  return named ? Held{buckets_.of_site(named->site), named->confidence} : Held{found, 1};
 }
 
 // Precise samples say what was accessed, how long it took and where it was found.
@@ -267,7 +267,7 @@ void SampledImage::take_given(const Sample& sample, Row& row) {
   const bool timed = sample.has(kSampleWeight | kSampleWeightParts) && sample.latency != 0;
   row.address = sample.address;
   row.how = How::kGiven;
-  row.bucket = bucket_of(sample.address, row.time);
+  row.set(holder_of(sample.address, row.time));
   row.data_source = sample.data_source;
   if (timed) row.latency = sample.latency;
   if (sample.mode != Mode::user) return;
@@ -386,6 +386,13 @@ void SampledImage::fill_heap_quality(SampledTables& out) {
   if (unknown)
     out.quality.append({"heap_log", "info", unknown,
                         "heap blocks are not in the allocation log, or only in part"});
+  const auto guessed = std::count_if(rows_.begin(), rows_.end(),
+                                     [](const Row& row) { return row.bucket_confidence < 1; });
+  if (guessed)
+    out.quality.append({"heap_sampled", "info", static_cast<std::uint64_t>(guessed),
+                        "samples lie in heap blocks that were not logged, because " +
+                            std::to_string(heap_.passed()) +
+                            " came and went too fast; the blocks beside them name them"});
 }
 
 void SampledImage::fill_samples(SampledTables& out) const {
@@ -401,9 +408,9 @@ void SampledImage::fill_samples(SampledTables& out) const {
     }
     constexpr const char* kStates[] = {"memory", "compute", "kernel", "unknown"};
     out.live_sample.append({row.time, row.thread, row.cpu, row.ip, spot ? spot->operation : kNone32,
-                            row.address, row.bucket, kStates[static_cast<int>(state)],
-                            text_of(row.how), confidence, row.latency,
-                            decode_data_source(row.data_source).served(), row.weight});
+                            row.address, row.bucket, row.bucket_confidence,
+                            kStates[static_cast<int>(state)], text_of(row.how), confidence,
+                            row.latency, decode_data_source(row.data_source).served(), row.weight});
   }
 }
 

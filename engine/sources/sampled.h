@@ -110,6 +110,11 @@ class SampledImage {
     std::uint32_t operation = kNone32;
     double waits = 0;  // how likely a thread that stands here waits for memory
   };
+  // What an address is in, and how sure that is.
+  struct Held {
+    std::uint32_t bucket;
+    double confidence;
+  };
   struct Row {
     std::uint64_t time;
     std::uint64_t ip;
@@ -120,6 +125,12 @@ class SampledImage {
     std::uint32_t thread, cpu, spot, bucket;
     State state;
     How how;
+    double bucket_confidence = 1;
+
+    void set(const Held& held) {
+      bucket = held.bucket;
+      bucket_confidence = held.confidence;
+    }
   };
   // A touch of a watched granule, or the sample that began it.
   struct Toucher {
@@ -146,7 +157,7 @@ class SampledImage {
   void find_waiting(const Sample& sample, Row& row);
   void take_given(const Sample& sample, Row& row);
   void take_array(const Recipe& recipe, const UserRegisters& registers, Row& row);
-  std::uint32_t bucket_of(std::uint64_t address, std::uint64_t time);
+  Held holder_of(std::uint64_t address, std::uint64_t time);
   void weigh_spots();
   const FunctionCode* code_of(const Spot& spot) const;
   void fill_code(SampledTables& out);

@@ -33,15 +33,19 @@ const SampledHeap::Large* SampledHeap::large_at(std::uint64_t address, std::uint
   return address - block.address < block.size ? &block : nullptr;
 }
 
-std::optional<std::uint32_t> SampledHeap::find(std::uint64_t address, std::uint64_t time) {
+std::optional<SampledHeap::Named> SampledHeap::find(std::uint64_t address, std::uint64_t time) {
   open();
-  if (const Large* block = large_at(address, time)) return block->site;
+  if (const Large* block = large_at(address, time)) return Named{block->site, 1};
   for (std::size_t i = 0; i < logs_.size(); ++i)
-    if (const auto block = logs_[i]->find(Address(address))) return number_of(i, block->site);
+    if (const auto block = logs_[i]->find(Address(address)))
+      return Named{number_of(i, block->site), 1};
   // The sample is from a moment ago: what is free now need not have been then.
-  if (own_)
+  if (own_ && !logs_.front()->is_sampled())
     if (const auto block = logs_.front()->find_freed(Address(address)))
-      return number_of(0, block->site);
+      return Named{number_of(0, block->site), 1};
+  for (std::size_t i = 0; i < logs_.size(); ++i)
+    if (const auto guess = logs_[i]->guess(Address(address)))
+      return Named{number_of(i, guess->site), guess->confidence};
   return std::nullopt;
 }
 
@@ -88,6 +92,8 @@ void SampledHeap::fill_large(const std::map<std::uint32_t, std::uint32_t>& threa
   for (const Large& block : gone_) fill(block);
   for (const auto& [address, block] : large_) fill(block);
 }
+
+std::uint64_t SampledHeap::passed() { return open() ? logs_.front()->image().passed : 0; }
 
 HeapLost SampledHeap::lost() { return open() ? logs_.front()->lost() : HeapLost{}; }
 

@@ -28,7 +28,11 @@ class SampledHeap {
 
   // The site of the block that holds an address: a number of this image's own. Of a large block,
   // that held it at that time; of a small one, that holds it now.
-  std::optional<std::uint32_t> find(std::uint64_t address, std::uint64_t time);
+  struct Named {
+    std::uint32_t site;
+    double confidence;  // 1 unless it is named by the blocks beside it
+  };
+  std::optional<Named> find(std::uint64_t address, std::uint64_t time);
 
   // Takes births and deaths of large blocks.
   void poll();
@@ -43,6 +47,7 @@ class SampledHeap {
   void fill_large(const std::map<std::uint32_t, std::uint32_t>& threads, ObjectTable& table) const;
   bool is_there() { return open(); }
   HeapLost lost();
+  std::uint64_t passed();  // small blocks that are not in the log
 
  private:
   struct Large {

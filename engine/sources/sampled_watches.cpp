@@ -26,7 +26,7 @@ std::uint32_t SampledImage::toucher(std::uint32_t tid, std::uint64_t time) {
 
 void SampledImage::watched(Watched watched) {
   WatchRow row;
-  row.bucket = bucket_of(watched.sampled.address, since(watched.sampled.time));
+  row.bucket = holder_of(watched.sampled.address, since(watched.sampled.time)).bucket;
   const Accessed& sampled = watched.sampled;
   row.touchers.push_back({toucher(sampled.tid, sampled.time), spot_at(sampled.ip, sampled.time)});
   for (const Touch& touch : watched.touches)

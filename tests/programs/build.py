@@ -80,6 +80,12 @@ PROGRAMS: dict[str, Program] = {
         f"heaplog_cxx{kind}": Program("heaplog_cxx.cpp", ("-std=c++17",), libraries)
         for kind, libraries in _ALLOCATORS.items()
     },
+    **{
+        f"heaplog_churn{kind}": Program(
+            "heaplog_churn.c", ("-fno-builtin", "-O2"), ("-pthread", *libraries)
+        )
+        for kind, libraries in _ALLOCATORS.items()
+    },
     "heaplog_threads": Program(flags=("-fno-builtin",), libraries=("-pthread",)),
     "heapmap_cxx": Program("heapmap_cxx.cpp", ("-std=c++17",)),
     "locks": Program(libraries=("-pthread",)),

@@ -169,6 +169,95 @@ def test_an_allocator_that_is_preloaded_stays_and_is_logged(
         finish(process)
 
 
+STAYS = ("make_kept", "make_late", "make_large")
+
+
+def named(log: _engine.HeapLog, block: Block, functions: Functions) -> tuple[str | None, bool]:
+    """The function that the log says made a block, and whether it is sure."""
+    middle = block.address + block.size // 2
+    found, guess = log.find(middle), log.guess(middle)
+    if found is not None:
+        assert (found[2], found[3]) == (block.address, block.size), block
+    site = found[0] if found is not None else guess[0] if guess is not None else None
+    if guess is not None:
+        assert 0 < guess[1] < 1
+    path = functions.path(log.sites()[site][0]) if site is not None else [None]
+    return path[0], found is not None
+
+
+def share(log: _engine.HeapLog, blocks: list[Block], functions: Functions) -> float:
+    """Of blocks that are named right; what the log is sure of always is."""
+    right = 0
+    for block in blocks:
+        name, is_sure = named(log, block, functions)
+        assert name == block.function or not is_sure, block
+        right += name == block.function
+    return right / len(blocks)
+
+
+def check_churned(log: _engine.HeapLog, blocks: list[Block], functions: Functions) -> None:
+    assert log.image()["passed"] > 100_000
+    large = [block for block in blocks if block.size >= LARGE]
+    assert large
+    assert all(log.find(block.address) is not None for block in large)
+    fast = [block for block in blocks if block.function not in STAYS]
+    assert share(log, fast, functions) > 0.8
+    common = [block for block in fast if block.function in ("make_small", "make_medium")]
+    assert share(log, common, functions) > 0.85
+
+
+@pytest.mark.parametrize("kind", KINDS)
+# A thread's heap may begin where one that ended left blocks behind.
+@pytest.mark.parametrize(("threads", "least"), [(0, 0.97), (3, 0.5)])
+def test_blocks_that_stay_are_exact_beside_those_that_come_and_go_too_fast(
+    kind: str, threads: int, least: float, logs: Path, program: Build
+) -> None:
+    path = program(f"heaplog_churn{kind}", pie=False)
+    functions = Functions(path)
+    with started(logs, path, 1_500_000, threads) as process:
+        blocks = said(process)
+        log = only_log(logs)
+        check_churned(log, blocks, functions)
+        kept = [block for block in blocks if block.function == "make_kept"]
+        sure = sum(named(log, block, functions)[1] for block in kept)
+        assert sure > least * len(kept)
+        assert share(log, kept, functions) > 0.9
+        passed = log.image()["passed"]
+        proceed(process)
+        late = [block for block in said(process) if block.function == "make_late"]
+        assert log.image()["passed"] - passed < 10_000
+        assert share(log, late, functions) > 0.9
+        proceed(process)
+    assert process.returncode == 0
+    lost = log.lost()
+    lost.pop("without_record")  # nobody took them from the rings while it ran
+    assert set(lost.values()) == {0}
+
+
+def test_a_child_of_a_program_that_churns_begins_exact(logs: Path, program: Build) -> None:
+    path = program("heaplog_churn", pie=False)
+    with started(logs, path, 1_500_000, 0, "fork") as process:
+        blocks = said(process)
+        child = next(
+            log
+            for log in (_engine.HeapLog(str(log)) for log in heap_log.logs(logs).values())
+            if log.image()["parent_pid"] == process.pid
+        )
+        check_churned(child, blocks, Functions(path))
+        finish(process)
+
+
+def test_every_block_is_logged_where_that_is_asked_for(logs: Path, program: Build) -> None:
+    path = program("heaplog_churn", pie=False)
+    with started(logs, path, 1_000_000, STALLSCOPE_HEAP_EXACT="1") as process:
+        blocks = said(process)
+        log = only_log(logs)
+        assert log.image()["passed"] == 0
+        assert all(log.guess(block.address) is None for block in blocks)
+        assert share(log, blocks, Functions(path)) == 1
+        finish(process)
+
+
 def test_large_blocks_are_told_at_birth_and_death(logs: Path, program: Build) -> None:
     path = program("heaplog", pie=False)
     with started(logs, path, 3) as process:

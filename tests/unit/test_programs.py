@@ -95,7 +95,11 @@ APART = {
     *("many_blocks", "marks", "no_perf", "reuses", "secrets", "sharers", "spin", "stall_causes"),
     *("waiting_sum", "waits"),
     # They say where their blocks are, which differs from run to run; test_heap_log.py looks there.
-    *(f"heaplog{kind}{with_}" for kind in ("", "_cxx") for with_ in ("", "_jemalloc", "_tcmalloc")),
+    *(
+        f"heaplog{kind}{with_}"
+        for kind in ("", "_cxx", "_churn")
+        for with_ in ("", "_jemalloc", "_tcmalloc")
+    ),
 }
 
 

@@ -51,6 +51,11 @@ class Written {
     put(HEAP_LOG_TABLES_AT + table * std::uint64_t{HEAP_LOG_TABLE_BYTES} + 2 * granule, marks,
         second ? 4 : 2);
   }
+  void let_pass(std::uint64_t address, std::uint8_t chunk = HEAP_LOG_STALE) {
+    header_.sampled_since = 1;
+    put_header();
+    put(HEAP_LOG_CHUNKS_AT + (address >> HEAP_LOG_CHUNK_SHIFT) % HEAP_LOG_CHUNKS, &chunk, 1);
+  }
   void live(const heap_log_live& block) {
     put(HEAP_LOG_LIVE_AT + sizeof block * header_.live++, &block, sizeof block);
     ++header_.live_version;
@@ -180,6 +185,66 @@ TEST_CASE("births and deaths come once each, in time order, whatever thread told
   CHECK(read.poll().size() == HEAP_LOG_RING);
 }
 
+TEST_CASE("a mark is believed where nothing was freed unseen, and nowhere else") {
+  Written log;
+  log.region(5);
+  const std::uint64_t kept = 5 * kRegion, gone = 5 * kRegion + 2048;
+  log.mark(0, 0, 3, size_mark(40));
+  log.mark(0, 128, 4, size_mark(40));
+  HeapLog read = log.open();
+  CHECK(!read.is_sampled());
+  CHECK(read.find(Address{gone}));
+  CHECK(!read.guess(Address{gone}));
+  log.let_pass(gone);
+  CHECK(read.is_sampled());
+  CHECK(read.find(Address{kept})->site == 3);
+  CHECK(!read.find(Address{gone}));
+  REQUIRE(read.guess(Address{gone}));
+  CHECK(read.guess(Address{gone})->site == 4);
+  log.let_pass(gone, HEAP_LOG_HAS_LARGE);
+  CHECK(!read.find(Address{gone}));
+}
+
+TEST_CASE("what has no mark is named by what lies beside it, the surer the more agree") {
+  Written log;
+  log.region(5);
+  const std::uint64_t start = 5 * kRegion + 8192;
+  const auto at = [&](std::uint64_t granule) { return Address{start + 16 * granule}; };
+  log.let_pass(start);
+  HeapLog read = log.open();
+  CHECK(!read.guess(at(0)));
+  log.mark(0, 512 + 10, 6, size_mark(64));
+  const double alone = read.guess(at(0))->confidence;
+  CHECK(read.guess(at(0))->site == 6);
+  CHECK(alone == 0.5);
+  log.mark(0, 512 - 10, 6 | HEAP_LOG_FREED, size_mark(64));
+  CHECK(read.guess(at(0))->confidence > alone);
+  log.mark(0, 512 - 20, 7, size_mark(64));
+  CHECK(read.guess(at(0))->site == 6);
+  CHECK(read.guess(at(0))->confidence == 0.5);
+  CHECK(!read.guess(at(300)));  // too far from all of them
+  CHECK(!read.guess(Address{~std::uint64_t{0}}));
+}
+
+TEST_CASE("a mark that covers an address is heard with those of its size alone") {
+  Written log;
+  log.region(5);
+  const std::uint64_t start = 5 * kRegion + 8192;
+  log.let_pass(start);
+  log.mark(0, 512, 3, size_mark(100));
+  for (std::uint64_t i = 1; i < 6; ++i) log.mark(0, 512 + 10 * i, 9, size_mark(30));
+  HeapLog read = log.open();
+  CHECK(read.guess(Address{start + 90})->site == 3);
+  CHECK(read.guess(Address{start + 90})->confidence == doctest::Approx(2.0 / 3));
+  log.mark(0, 512 - 10, 3, size_mark(97));
+  log.mark(0, 512 - 20, 8, size_mark(112));
+  CHECK(read.guess(Address{start + 90})->confidence == doctest::Approx(3.0 / 5));
+  // Over the end of a region, too.
+  log.region(6);
+  log.mark(0, HEAP_LOG_REGION_MARKS - 2, 4, size_mark(300));
+  CHECK(read.guess(Address{6 * kRegion + 200})->site == 4);
+}
+
 TEST_CASE("sites have their frames, and the counts of every thread") {
   Written log;
   heap_log_site site{2, 0, 100, 1000, {0x11, 0x22}};
@@ -244,6 +309,7 @@ TEST_CASE("no damage harms the reader") {
                                   HEAP_LOG_REGIONS_AT,
                                   HEAP_LOG_SITES_AT,
                                   HEAP_LOG_LIVE_AT,
+                                  HEAP_LOG_CHUNKS_AT,
                                   HEAP_LOG_SLOTS_AT + offsetof(heap_log_slot, thread),
                                   HEAP_LOG_SLOTS_AT + offsetof(heap_log_slot, ring),
                                   HEAP_LOG_TABLES_AT + 192};
@@ -260,6 +326,8 @@ TEST_CASE("no damage harms the reader") {
     (void)read->sites();
     (void)read->find(Address{5 * kRegion + 1600 + random() % 64});
     (void)read->find(Address{random() >> (random() % 64)});
+    (void)read->guess(Address{5 * kRegion + 1600 + random() % 64});
+    (void)read->guess(Address{random() >> (random() % 64)});
     (void)read->lost();
     (void)read->image();
   }
