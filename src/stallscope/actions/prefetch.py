@@ -23,7 +23,7 @@ from stallscope.record.life import exit_status
 
 RATE = 499  # samples a second while it looks for loads
 SAMPLE = 20e-6  # seconds that one costs
-WINDOW = 0.3  # seconds of looking
+WINDOW = 0.3  # seconds of the program's processor time, of looking
 LONGEST_WINDOW = 3.0  # between looks, at most
 LEAST_SAMPLES = 12  # of a window, that make a load delinquent
 LEAST_SHARE = 0.08  # of a window's samples
@@ -104,7 +104,7 @@ def _accompany(run: Run, trying: Trying) -> None:
             pause = WINDOW
         if run.kept and not run.always:
             trying.check_kept()
-        run.sleep(pause)
+        run.let_run(pause)
         pause = min(LONGEST_WINDOW, pause * 1.5)
 
 
@@ -117,10 +117,10 @@ def _look(run: Run) -> dict[int, dict[str, Any]]:
     try:
         live = _engine.Live.attach(run.pid, options, run.symbols)
     except _engine.EngineError:
-        run.sleep(WINDOW)
+        run.let_run(WINDOW)
         return {}
     try:
-        run.sleep(WINDOW)
+        run.let_run(WINDOW)
         live.poll()
     finally:
         live.stop()

@@ -18,6 +18,8 @@ from stallscope.actions.ways import Way
 from stallscope.record.life import FORWARDED, FROM_THE_KERNEL, wait_for_signal
 
 LONGEST_WAIT = 60.0  # seconds in which a signal is waited for
+PATIENCE = 10  # times as long by the clock, in which a program must have used its processor time
+SHORTEST = 0.001  # seconds between looks at it
 
 
 @dataclass
@@ -70,6 +72,14 @@ class Run:
             pass
         if not self.alive():
             raise Ended
+
+    def let_run(self, seconds: float) -> None:
+        """Until the program has had so much processor time, whoever else wanted the processor, or
+        hardly wants any itself."""
+        enough = self.watched.used() + seconds
+        until = time.monotonic() + PATIENCE * seconds
+        while (left := enough - self.watched.used()) > 0 and time.monotonic() < until:
+            self.sleep(max(left, SHORTEST))
 
     def wait(self) -> None:
         """Until the program has ended."""

@@ -15,7 +15,7 @@ SETTLE = 0.0005  # before each
 PATIENCE = 0.1  # seconds by the clock in which it must have had them
 IDLE = 25  # intervals without progress after which nothing is learnt any more
 FEWEST = 3  # pairs after which something can be given up
-SHARE = 0.01  # of its processor time that trying may cost a program
+SHARE = 0.005  # of its processor time that trying may cost a program
 # Of Student's distribution, for 95%, by degrees of freedom; beyond the last it hardly changes.
 _STUDENT = (
     12.7,

@@ -21,7 +21,7 @@ TOLL = 2e-9  # seconds that a count costs a program: what was counted last must 
 MOST_TOLL = 0.1  # of a turn's time, where each turn is counted
 QUICK, SURE = 6, 24  # pairs of intervals: to choose by, and to decide by
 WATCHED = 2.0  # seconds between looks at what was kept
-AGAIN = 4.0  # seconds after which what did not pay is tried again; each time twice as long
+AGAIN = 4.0  # seconds of its processor time after which what did not pay is tried again, then 8
 
 
 class SiteReport(msgspec.Struct, frozen=True, rename={"kind": "class"}):
@@ -63,7 +63,7 @@ class Trying:
             return True
         if self.rows[load].state == "kept":
             return False
-        return load in self._again and time.monotonic() > self._again[load][0]
+        return load in self._again and self._run.watched.used() > self._again[load][0]
 
     def wanted(self, loads: Sequence[int]) -> list[int]:
         """Those of the loads to be helped, first those whose lines the program can bring itself:
@@ -113,7 +113,7 @@ class Trying:
 
     def _try_later(self, load: int) -> None:
         pause = 2 * self._again[load][1] if load in self._again else AGAIN
-        self._again[load] = (time.monotonic() + pause, pause)
+        self._again[load] = (self._run.watched.used() + pause, pause)
 
     def _try(self, way: Way) -> tuple[str, str, Gain | None]:
         """What became of it, why, and what it brought."""
@@ -164,7 +164,7 @@ class Trying:
         def wait() -> None:
             way.rest()
             while not self._run.budget.allows:
-                self._run.sleep(0.02)
+                self._run.let_run(0.02)
             way.resume()
 
         return Trial(way.switch, way.progress, self._run.budget, wait, TOLL)
@@ -174,7 +174,7 @@ class Trying:
         loop that counts is compared with a loop that counts."""
         used = processor_time(self._run.pid)
         start, before = used(), way.progress()
-        self._run.sleep(0.005)
+        self._run.let_run(0.005)
         toll = TOLL * (way.progress() - before)
         self._run.budget.lost += toll
         return toll > MOST_TOLL * (used() - start)
@@ -183,7 +183,7 @@ class Trying:
         """Whether something happens often enough to measure by it."""
         used = processor_time(self._run.pid)
         start, before = used(), count()
-        self._run.sleep(0.05)
+        self._run.let_run(0.05)
         return count() - before >= LEAST_LEFT * (used() - start) > 0
 
     def check_kept(self) -> None:
