@@ -9,10 +9,18 @@ INLINE void* noted(void* block, size_t size, const uintptr_t* slot, size_t narro
   bool is_near = hot_marks(self, block, &marks);
   struct heap_log_hot* path = hot_path(self, slot);
   if (UNLIKELY(!is_near || path->slot != (uintptr_t)slot || path->check != hot_check(path, slot) ||
-               size >= HEAP_LOG_SMALL || hot_pace.left <= hot_pace.turn))
+               size >= HEAP_LOG_SMALL))
     return slow_note(block, size, slot);
-  path->blocks++;
-  path->bytes += size;
+  uint64_t weight = 1;
+  if (UNLIKELY(hot_pace.left <= hot_pace.turn)) {
+    if (hot_pace.draws == 0) return slow_note(block, size, slot);
+    hot_pace.draws--;
+    hot_count(block);
+    weight = hot_pace.step;
+    hot_draw();
+  }
+  path->blocks += weight;
+  path->bytes += size * weight;
   hot_mark(marks, block, size, path->mark, narrow, wipes);
   return block;
 }

@@ -14,10 +14,16 @@
 #define UNLIKELY(x) __builtin_expect(!!(x), 0)
 
 // Small blocks that still pass before one is noted; negative where all are noted. When it is down
-// to `turn`, the block at hand takes the slow way, and pace.c looks at the thread.
+// to `turn`, a block's turn has come: it is noted and the next is drawn, or, when no more `draws`
+// are left, it takes the slow way, and pace.c looks at the thread.
 struct hot_pace {
   int64_t left, turn;
-  uint64_t freed;  // blocks, while all are noted
+  uint64_t freed;   // blocks, while all are noted
+  uint64_t random;  // state
+  uint64_t step;    // blocks from the last noted one to the next, or 0: all are
+  uint64_t blocks;  // of the window, when blocks pass
+  uint32_t draws;   // until the window ends
+  uint32_t fresh;   // of its noted blocks, where nothing had been freed
 };
 
 #pragma GCC visibility push(hidden)
@@ -100,6 +106,26 @@ INLINE void hot_mark(uint16_t* marks, const void* block, size_t size, uint32_t m
 
 INLINE uint8_t* hot_chunk(const void* block) {
   return hot_chunks + ((uintptr_t)block >> HEAP_LOG_CHUNK_SHIFT) % HEAP_LOG_CHUNKS;
+}
+
+enum { HOT_PASS_MEAN = 32 };  // blocks to the next that is noted, when blocks pass
+
+// From 1 to twice the mean, less one: a program that repeats itself must not meet a distance of
+// ours.
+INLINE void hot_draw(void) {
+  uint64_t x = hot_pace.random;
+  x ^= x << 13;
+  x ^= x >> 7;
+  x ^= x << 17;
+  hot_pace.random = x;
+  hot_pace.step = 1 + ((x >> 32) * (2 * HOT_PASS_MEAN - 1) >> 32);
+  hot_pace.left = (int64_t)hot_pace.step - 1;
+}
+
+// The block whose turn has come is noted, for all that passed since the last.
+INLINE void hot_count(const void* block) {
+  hot_pace.blocks += hot_pace.step;
+  hot_pace.fresh += *hot_chunk(block) == HEAP_LOG_CLEAN;
 }
 
 // Whether a block that is about to be made is let pass.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // How much a thread logs. Every block while it allocates moderately, and while its heap grows; of
-// small blocks that come and go faster than that, one in PACE_MEAN at random distances. So the log
-// costs little of any program, and is exact where that is cheap.
+// small blocks that come and go faster than that, one in HOT_PASS_MEAN at random distances. So the
+// log costs little of any program, and is exact where that is cheap.
 #pragma once
 
 #include <stdbool.h>
@@ -13,7 +13,6 @@ enum {
   PACE_WINDOW = 1 << 16,  // blocks after which an exact thread is looked at
   PACE_FIRST = 4,         // windows of the process in which nothing passes
   PACE_NS = 400,          // a block in less of the thread's processor time is fast
-  PACE_MEAN = 32,         // blocks to the next that is noted, when blocks pass
   PACE_CHECKS = 64,       // noted blocks after which a thread that lets pass is looked at
 };
 
