@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import itertools
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -113,6 +114,25 @@ def to_arrow(table: str, columns: Columns) -> pa.Table:
         buffers = [None if valid is None else pa.py_buffer(valid), pa.py_buffer(data)]
         arrays.append(pa.Array.from_buffers(field.type, len(data), buffers))
     return pa.Table.from_arrays(arrays, schema=schema)
+
+
+def to_rows(table: str, columns: Columns) -> list[dict[str, Any]]:
+    """The same as rows, without Arrow, which takes a quarter of a second to import: for who looks
+    at a few of them while a program waits."""
+    wanted = schemas().table(table).columns
+    values = (_plain(columns[column.name], column) for column in wanted)
+    names = [column.name for column in wanted]
+    return [dict(zip(names, row, strict=True)) for row in zip(*values, strict=True)]
+
+
+def _plain(data: Any, column: Column) -> list[Any]:
+    if not isinstance(data, tuple):
+        return [None if value == column.none else value for value in data.tolist()]
+    offsets, bytes_ = data[0].tolist(), bytes(data[1])
+    found = [bytes_[begin:end] for begin, end in itertools.pairwise(offsets)]
+    if column.type == "bytes":
+        return found
+    return [value.decode("utf-8", "backslashreplace") for value in found]
 
 
 def memory_of(column: pa.Array) -> Any:

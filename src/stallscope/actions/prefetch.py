@@ -128,8 +128,8 @@ def _look(run: Run) -> dict[int, dict[str, Any]]:
     if not images:
         return {}
     columns = images[0]["tables"]
-    samples = tables.to_arrow("live_sample", columns["live_sample"]).to_pylist()
-    rows = tables.to_arrow("operation", columns["operation"]).to_pylist()
+    samples = tables.to_rows("live_sample", columns["live_sample"])
+    rows = tables.to_rows("operation", columns["operation"])
     operations = {row["operation"]: row for row in rows}
     run.samples += len(samples)
     run.budget.lost += SAMPLE * len(samples)
