@@ -23,31 +23,32 @@ from benchmarks.report import Row
 from stallscope import core_view, objects, stalls, view, workloads
 from stallscope.machines.writing import to_toml
 
-# Data is larger than the second cache, so that there is something to wait for, and small enough for
-# many rounds. Threads take turns on the simulated core, which has nobody to share lines with.
+# Most data is several times as large as what there is of an L3: what is about as large misses as
+# strangers on the same processor please. Threads take turns on the simulated core, which has nobody
+# to share lines with, and so they do on the real one, of which they get one processor.
 PROGRAMS = {
     "array": ("524288", "40", "16"),
-    "bst": ("200000", "400000"),
-    "cg": ("100000", "5", "10"),
+    "bst": ("300000", "500000"),
+    "cg": ("600000", "2", "8"),
     "churn": ("300000", "4096"),
-    "fft": ("512", "2"),
-    "graph": ("200000", "8", "4"),
-    "hashjoin": ("400000", "1000000", "100000"),
-    "health": ("200", "20000", "20"),
-    "list": ("200000", "20", "shuffled"),
+    "fft": ("1024", "1"),
+    "graph": ("1500000", "8", "1"),
+    "hashjoin": ("1000000", "2000000", "300000"),
+    "health": ("200", "100000", "20"),
+    "list": ("500000", "20", "shuffled"),
     "lu": ("512", "16", "scattered"),
     "lzw": ("4000000", "1"),
     "matmul": ("300",),
-    "mesh": ("500", "12"),
+    "mesh": ("1000", "4"),
     "multigrid": ("32", "6"),
     "ocean": ("386", "12", "4"),
     "placement": ("60000", "60000"),
     "quake": ("30", "8"),
     "shallow_water": ("64", "40"),
-    "spmv": ("200000", "12", "6"),
-    "sweep": ("2000", "20", "64"),
+    "spmv": ("2000000", "4", "3"),
+    "sweep": ("10000", "6", "64"),
     "flow": ("100000", "600000", "1000"),
-    "shop": ("20000", "40000", "100000"),
+    "shop": ("100000", "200000", "300000"),
     "auction": ("8", "2", "20000"),
     "chat": ("8", "2", "3000"),
     "counters": ("4", "1000000", "packed"),
@@ -58,8 +59,11 @@ PROGRAMS = {
 # under way. What the first cache has at once is computing to both.
 DATA = ("data_cache", "translation", "rejection")
 OUR_OWN = "[allocation log]"  # is in the sampled program only
+# Under Valgrind there is little room behind the program, so that malloc's heap is mapped.
+SAME = {"<anonymous memory>": "[heap]"}
 RUNS = 5  # at native speed, which are short
 RATE = "10000"
+ALONE = ("taskset", "-c", "0")
 LEAST = 0.20  # share of an object that is compared
 WAITS = 0.20  # share of the samples, for a program to be compared
 WITHIN = 10.0  # points
@@ -90,15 +94,21 @@ class Compared:
                 yield item, 100 * abs(ours - theirs)
 
 
-def _record(command: Sequence[str], folder: Path, *options: str) -> Path:
+def _record(
+    command: Sequence[str], folder: Path, *options: str, alone: Sequence[str] = ()
+) -> Path:
     words = [STALLSCOPE, "record", "-q", "-f", "-o", str(folder), *options, "--", *command]
+    words = [*alone, *words]
     ran = subprocess.run(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
     if ran.returncode != 0:
         raise BenchmarkError(f"{command[0]}: {ran.stderr.decode()[-400:]}")
     return folder
 
 
-def _shares(amounts: dict[str, float]) -> Shares:
+def _shares(found: dict[str, float]) -> Shares:
+    amounts: dict[str, float] = collections.Counter()
+    for name, amount in found.items():
+        amounts[SAME.get(name, name)] += amount
     whole = sum(amounts.values()) or 1.0
     ordered = sorted(amounts.items(), key=lambda item: -item[1])
     return {name: amount / whole for name, amount in ordered}
@@ -109,10 +119,11 @@ def _waits(command: Sequence[str]) -> tuple[float, Shares]:
     samples: dict[str, float] = collections.Counter()
     states: dict[str, int] = collections.Counter()
     for _ in range(RUNS):
-        made = _record(command, FOLDER / "waits", "--source", "clock", "--rate", RATE)
+        made = _record(command, FOLDER / "waits", "--source", "clock", "--rate", RATE, alone=ALONE)
         found = objects(view(made))
         for state in found.states:
             states[state.state] += state.samples
+        states["memory"] -= sum(row.sampled for row in found.rows if row.object == OUR_OWN)
         for row in found.rows:
             if row.object != OUR_OWN:
                 samples[row.object] += row.sampled

@@ -56,11 +56,16 @@ def measured() -> Machine:
     memory = _nanoseconds(program, FAR, "huge")
     walk = max(_nanoseconds(program, FAR) - memory, 0.0)
     size = last_level({size: _nanoseconds(program, size) for size in SIZES}, memory)
+    line = _nanoseconds(program, FAR, "stream")
     values = {
         "L3.size": f"{size}M",
         "memory_latency": str(round(memory / cycle)),
         "page_walk": str(max(1, round(walk / cycle))),
-        "prefetch.degree": str(lines_ahead(memory, _nanoseconds(program, FAR, "stream"))),
+        "prefetch.degree": str(lines_ahead(memory, line)),
+        "prefetch.kind": "region",
+        "prefetch.crosses_pages": "true",
+        "core.bus": str(max(1, round(line / cycle))),
+        "core.wrong_paths": "true",
         "mapping.first_touch": "cleared",
     }
     return changed(load(LIKE), values)

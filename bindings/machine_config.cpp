@@ -61,6 +61,7 @@ void add_prefetcher(machine::MachineConfig& config, nb::handle from) {
   if (prefetcher.kind == "none") return;
   const auto at = value<std::string>(from, "cache");
   prefetcher.degree = value<std::uint32_t>(from, "degree");
+  prefetcher.crosses_pages = value<bool>(from, "crosses_pages");
   for (std::uint32_t i = 0; i < config.caches.size(); ++i)
     if (config.caches[i].name == at) prefetcher.level = i;
   config.prefetchers.push_back(prefetcher);

@@ -54,6 +54,7 @@ pipeline::CoreConfig core_of(const nb::dict& from) {
   core.predictor = nb::cast<std::string>(from["predictor"]);
   core.return_stack = number(from, "return_stack");
   core.follow_chain = nb::cast<bool>(from["follow_chain"]);
+  core.wrong_paths = nb::cast<bool>(from["wrong_paths"]);
   return core;
 }
 

@@ -71,11 +71,11 @@ static double stream(long kib) {
   char* block = malloc(bytes);
   if (block == NULL) exit(1);
   memset(block, 1, bytes);
-  const int times = 4;
+  const int times = 16;
   uint64_t sum = 0;
   double begun = now();
   for (int i = 0; i < times; i++)
-    for (size_t at = 0; at < bytes; at += 8) sum += *(volatile uint64_t*)(block + at);
+    for (size_t at = 0; at < bytes; at += 64) sum += *(volatile uint64_t*)(block + at);
   double took = now() - begun;
   volatile uint64_t kept = sum;
   (void)kept;

@@ -121,9 +121,11 @@ Result<Instruction> decode(std::span<const std::uint8_t> bytes, Address address)
   out.flow = flow_of(i);
   out.extension = extension_of(i);
   out.repeats = is_repeated(i);
+  out.locks = i.attributes & ZYDIS_ATTRIB_HAS_LOCK;
   out.asks_cpu = i.mnemonic == ZYDIS_MNEMONIC_CPUID || i.mnemonic == ZYDIS_MNEMONIC_XGETBV;
   out.mnemonic = ZydisMnemonicGetString(i.mnemonic);
   for (std::uint8_t k = 0; k < i.operand_count; ++k) add_operand(out, i, operands[k], address);
+  out.locks |= i.mnemonic == ZYDIS_MNEMONIC_XCHG && out.operand_count > 0;
   return out;
 }
 

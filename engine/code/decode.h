@@ -51,6 +51,7 @@ struct Instruction {
   Flow flow = Flow::kNext;
   Extension extension = Extension::kBase;
   bool repeats = false;           // a rep prefix: the memory operands are those of one round
+  bool locks = false;             // atomic: a lock prefix, or an exchange with memory
   bool asks_cpu = false;          // cpuid, xgetbv
   std::string_view mnemonic;      // static storage
   std::optional<Address> target;  // of a direct jump, branch or call

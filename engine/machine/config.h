@@ -41,6 +41,7 @@ struct PrefetcherConfig {
   std::string kind = "none";
   std::uint32_t level = 0;   // index into MachineConfig::caches: where lines are brought to
   std::uint32_t degree = 1;  // lines brought at a time
+  bool crosses_pages = false;
 };
 
 struct MappingConfig {

@@ -92,7 +92,11 @@ class Level {
   std::uint32_t latency = 0;
   std::vector<std::uint64_t> settled;  // a tag for each set; empty where no path begins
   std::vector<Level*> inside;          // caches nearer to the core that this one serves
-  std::vector<std::unique_ptr<Prefetcher>> prefetchers;
+  struct Attached {
+    std::unique_ptr<Prefetcher> prefetcher;
+    bool crosses_pages;
+  };
+  std::vector<Attached> prefetchers;
   Counters counters;
 
  private:

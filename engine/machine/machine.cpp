@@ -81,7 +81,7 @@ void Machine::add_prefetchers() {
     Level& level = *caches_[config.level];
     const std::uint64_t page_lines = std::max<std::uint64_t>(1, 4096 >> level.bits);
     auto prefetcher = find_prefetcher(config.kind)->make(config.degree, page_lines);
-    if (prefetcher) level.prefetchers.push_back(std::move(prefetcher));
+    if (prefetcher) level.prefetchers.push_back({std::move(prefetcher), config.crosses_pages});
   }
 }
 

@@ -2,6 +2,7 @@
 #include "machine/prefetcher.h"
 
 #include "machine/prefetchers/next_line.h"
+#include "machine/prefetchers/region.h"
 #include "machine/prefetchers/stream.h"
 #include "machine/prefetchers/stride.h"
 
@@ -20,6 +21,7 @@ constexpr PrefetcherEntry kPrefetchers[] = {
     {"next_line", "bring the lines after each miss", make<NextLine>},
     {"stride", "follow a constant distance within a page", make<Stride>},
     {"stream", "run ahead of rising and falling runs of lines", make<Stream>},
+    {"region", "streams, and the lines around misses that were used around others", make<Region>},
 };
 
 }  // namespace

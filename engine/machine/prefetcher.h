@@ -15,7 +15,8 @@ class Prefetcher {
  public:
   virtual ~Prefetcher() = default;
   // Appends the lines to bring, in order. Lines are virtual line numbers of the cache; the machine
-  // drops those that are there already and those outside the 4 KiB page of `line`.
+  // drops those that are there already, and those outside the 4 KiB page of `line` unless the
+  // prefetcher crosses pages.
   virtual void observe(std::uint64_t line, std::vector<std::uint64_t>& wanted) = 0;
 };
 

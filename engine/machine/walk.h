@@ -292,14 +292,16 @@ void Machine::run_prefetchers(Walk& walk, std::uint32_t depth, Probe& probe) {
   constexpr std::uint32_t kPageBits = 12;
   Level& level = *walk.path.levels[depth];
   const std::uint64_t line = walk.address >> level.bits;
-  wanted_.clear();
-  for (const auto& prefetcher : level.prefetchers) prefetcher->observe(line, wanted_);
-  for (std::size_t i = 0; i < wanted_.size(); ++i) {
-    const std::uint64_t address = level.address_of(wanted_[i]);
-    if ((address ^ walk.address) >> kPageBits) continue;
-    if (level.mark(physical_line(level, wanted_[i]), 0)) continue;
-    Walk ahead{walk.path, walk.address, walk.kind, Cause::prefetch, depth};
-    walk_range(ahead, address, address, probe);
+  for (const auto& [prefetcher, crosses_pages] : level.prefetchers) {
+    wanted_.clear();
+    prefetcher->observe(line, wanted_);
+    for (const std::uint64_t wanted : wanted_) {
+      const std::uint64_t address = level.address_of(wanted);
+      if (!crosses_pages && (address ^ walk.address) >> kPageBits) continue;
+      if (level.mark(physical_line(level, wanted), 0)) continue;
+      Walk ahead{walk.path, walk.address, walk.kind, Cause::prefetch, depth};
+      walk_range(ahead, address, address, probe);
+    }
   }
 }
 

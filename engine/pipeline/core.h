@@ -70,6 +70,7 @@ struct CoreConfig {
   std::uint32_t return_stack = 16;  // entries
   bool follow_chain = true;  // what waited for another operation of its own bundle hands it the
                              // cycles of that wait
+  bool wrong_paths = false;  // loads behind mispredicted branches are executed early: wrong_paths.h
 };
 
 constexpr std::uint32_t kMostBundle = 16;

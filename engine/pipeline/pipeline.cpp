@@ -39,6 +39,8 @@ Pipeline::Pipeline(machine::Machine& machine, const stream::CodeTable& code,
       line_bits_(code_line_bits(machine.config())),
       lowered_(code, config, options.ideal, line_bits_),
       predictor_(config),
+      meetings_(lowered_),
+      wrong_paths_(config),
       calendar_(config),
       in_front_(config.front_end + config.fetch_buffer),
       dispatch_cycles_(std::bit_ceil(in_front_)),
@@ -65,6 +67,7 @@ void Pipeline::on_part(const stream::Exit& exit, const std::uint64_t* addresses,
     const std::uint32_t index = block.first_instruction + i;
     ++executed_[index];
     if (one.lines) fetch_lines(one, index);
+    ahead_ = wrong_paths_.any() ? wrong_paths_.pass(one) : 0;
     add(one, index, exit, addresses);
     if (one.flow != code::WorkFlow::kNext) {
       branch_ = &one;
@@ -84,6 +87,7 @@ void Pipeline::learn() {
   if (branch_) branch_ = lowered_.instructions.data() + branch;
   charged_.resize(lowered_.instructions.size() * kCauses);
   executed_.resize(lowered_.instructions.size());
+  went_.resize(lowered_.instructions.size());
 }
 
 void Pipeline::fetch_lines(const CoreInstruction& one, std::uint32_t index) {
@@ -134,6 +138,7 @@ void Pipeline::fill(Slot& slot, const MicroOp& op, std::uint32_t index, const st
                     const std::uint64_t* addresses) {
   slot.op = &op;
   slot.instruction = index;
+  slot.ahead = ahead_;
   slot.address = machine::kNoAddress;
   if (op.operation >= exit.operations) return;
   slot.address = addresses[op.operation];
@@ -179,7 +184,10 @@ void Pipeline::resolve(std::uint64_t next) {
   ++events_[Event::branches];
   events_[Event::taken_branches] += taken;
   bool right = predicted(branch, taken, next);
-  if (taken) predictor_.passed(next);
+  if (taken) {
+    predictor_.passed(next);
+    learn_target(branch, next);
+  }
   if (is_ideal(options_.ideal, Cause::branch_mispredict)) right = true;
   if (right && !taken) return;
   events_[Event::mispredicts] += !right;
@@ -190,10 +198,18 @@ void Pipeline::resolve(std::uint64_t next) {
   close();
 }
 
+void Pipeline::learn_target(const CoreInstruction& branch, std::uint64_t next) {
+  if (!config_.wrong_paths || went_[branch_index_]) return;
+  went_[branch_index_] = true;
+  if (branch.flow == code::WorkFlow::kConditional || branch.flow == code::WorkFlow::kJump)
+    meetings_.went(branch, next);
+}
+
 // What comes next was not what the program did next: nothing is known of it, nothing is predicted.
 void Pipeline::interrupt(std::uint32_t thread) {
   branch_ = nullptr;
   close();
+  wrong_paths_.end();
   line_ = kNever;
   if (thread == thread_) return;
   end_thread();

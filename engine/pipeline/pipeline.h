@@ -20,8 +20,10 @@
 #include "pipeline/core.h"
 #include "pipeline/events.h"
 #include "pipeline/lowering.h"
+#include "pipeline/meetings.h"
 #include "pipeline/memory.h"
 #include "pipeline/predictor.h"
+#include "pipeline/wrong_paths.h"
 #include "stream/code_table.h"
 
 namespace stallscope::pipeline {
@@ -107,7 +109,8 @@ class Pipeline {
     std::uint64_t address;
     std::uint64_t issued;
     Finished done;
-    int waited;  // slot of the same bundle whose result came last, or -1
+    int waited;                 // slot of the same bundle whose result came last, or -1
+    WrongPaths::Members ahead;  // wrong paths that execute it before its time
   };
   struct Retired {
     std::uint64_t cycle;
@@ -129,6 +132,7 @@ class Pipeline {
   // The branch that was fetched last goes on here.
   void resolve(std::uint64_t next);
   bool predicted(const CoreInstruction& branch, bool taken, std::uint64_t next);
+  void learn_target(const CoreInstruction& branch, std::uint64_t next);
 
   void close();
   std::uint64_t dispatch();
@@ -136,6 +140,8 @@ class Pipeline {
   std::uint64_t wait_for_queues(std::uint64_t cycle);
   void issue(unsigned index, std::uint64_t dispatched);
   void execute(Slot& slot);
+  void execute_ahead(Slot& slot);
+  void go_wrong(std::uint64_t resolved);
   void retire(std::uint64_t dispatched);
   void charge_stall(std::uint64_t from, std::uint64_t until, std::uint64_t dispatched);
   void charge_empty(std::uint64_t from, std::uint64_t until);
@@ -157,6 +163,8 @@ class Pipeline {
   std::uint32_t line_bits_;
   Lowered lowered_;
   Predictor predictor_;
+  Meetings meetings_;
+  WrongPaths wrong_paths_;
   Calendar calendar_;
   StallWatcher* watcher_ = nullptr;
   std::function<void(const Slice&)> told_;
@@ -172,7 +180,9 @@ class Pipeline {
   bool switched_ = false;                    // this bundle waits for a switch
   const CoreInstruction* branch_ = nullptr;  // fetched last, where it goes is not known yet
   std::uint32_t branch_index_ = 0;
-  bool redirected_ = false;  // the branch at the end of this bundle was mispredicted
+  bool redirected_ = false;        // the branch at the end of this bundle was mispredicted
+  std::vector<bool> went_;         // by instruction: where it branches to is known
+  WrongPaths::Members ahead_ = 0;  // wrong paths that execute this instruction
 
   // The bundle that is being put together.
   Slot slots_[kMostBundle];

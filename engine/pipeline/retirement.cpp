@@ -23,10 +23,19 @@ void Pipeline::close() {
     redirected_ = false;
     mispredicted_at_ = resolved;
     mispredicted_by_ = branch_index_;
+    go_wrong(resolved);
     fetch_cycle_ = std::max(fetch_cycle_, resolved + 1);
     fetched_ = 0;
   }
   count_time();
+}
+
+// Where both ways behind a mispredicted branch meet, the core has gone on before it is resolved.
+void Pipeline::go_wrong(std::uint64_t resolved) {
+  if (!config_.wrong_paths) return;
+  const CoreInstruction& branch = lowered_.instructions[branch_index_];
+  if (branch.flow != code::WorkFlow::kConditional) return wrong_paths_.end();
+  wrong_paths_.begin(meetings_.of(branch), fetch_cycle_, resolved, ready_);
 }
 
 std::uint64_t Pipeline::dispatch() {
@@ -105,7 +114,10 @@ void Pipeline::issue(unsigned index, std::uint64_t dispatched) {
     events_[Event::divides] += op.divides;
   }
   slot.issued = cycle;
-  execute(slot);
+  if (slot.ahead) [[unlikely]]
+    execute_ahead(slot);
+  else
+    execute(slot);
   const std::uint64_t tag = number_ << 8 | index;
   for (const std::uint8_t result : op.results) {
     ready_[result] = slot.done.finish;
@@ -128,6 +140,26 @@ void Pipeline::execute(Slot& slot) {
     slot.done = Finished{slot.issued + memory_.hit()};  // whose address nobody knows
   else
     slot.done = Finished{slot.issued + op.latency};
+}
+
+// A load that was executed on a wrong path finds its line there, or on its way.
+void Pipeline::execute_ahead(Slot& slot) {
+  const MicroOp& op = *slot.op;
+  const bool loads = op.kind == MicroKind::load && slot.address != machine::kNoAddress;
+  const std::uint64_t first = loads ? wrong_paths_.first_issue(slot.ahead, op) : slot.issued;
+  std::uint64_t arrival = 0;
+  if (first < slot.issued) {
+    const std::uint64_t hit = slot.issued + memory_.hit();
+    slot.done = memory_.load(slot.address, slot.size, first);
+    slot.done.rejected = 0;
+    arrival = slot.done.finish;
+    if (arrival <= hit) slot.done = Finished{hit};
+  } else {
+    execute(slot);
+    if (loads) arrival = slot.done.finish;
+  }
+  const std::uint64_t latency = op.kind == MicroKind::load ? memory_.hit() : op.latency;
+  wrong_paths_.executed(slot.ahead, op, latency, arrival, slot.done.finish);
 }
 
 void Pipeline::retire(std::uint64_t dispatched) {

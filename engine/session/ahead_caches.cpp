@@ -25,6 +25,7 @@ TimedCaches::TimedCaches(const machine::MachineConfig& config, bool shared_core,
   for (const machine::PrefetcherConfig& wanted : config.prefetchers) {
     const machine::PrefetcherEntry* entry = machine::find_prefetcher(wanted.kind);
     if (entry == nullptr || entry->make == nullptr) continue;
+    crosses_pages_ = wanted.crosses_pages;
     for (auto& prefetcher : prefetchers_)
       prefetcher = entry->make(wanted.degree, 4096u >> line_bits_);
   }
@@ -87,7 +88,7 @@ void TimedCaches::observe(std::uint64_t line, std::uint64_t now, std::uint32_t c
   wanted_.clear();
   prefetchers_[core]->observe(line, wanted_);
   for (const std::uint64_t wanted : wanted_) {
-    if ((wanted ^ line) >> (12 - line_bits_)) continue;
+    if (!crosses_pages_ && (wanted ^ line) >> (12 - line_bits_)) continue;
     Level& last = levels_.back();
     if (find(last, 0, wanted) == nullptr) fill(last, 0, wanted, now + memory_, false);
   }

@@ -59,6 +59,7 @@ class TimedCaches {
   std::uint64_t memory_ = 0;
   std::uint64_t clock_ = 0;
   std::unique_ptr<machine::Prefetcher> prefetchers_[2];
+  bool crosses_pages_ = false;
   std::vector<std::uint64_t> wanted_;
 };
 

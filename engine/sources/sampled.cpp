@@ -182,6 +182,7 @@ SampledImage::Spot SampledImage::spot_in_file(std::uint64_t ip, unsigned skid) {
   if (auto opened = sampling_.symbols.open(module.path); opened) {
     spot.bias = target::bias_of(module, (*opened)->facts());
     spot.ip = ip - spot.bias;
+    spot.allocates = (*opened)->is_allocator(spot.ip);
     if (const FunctionCode* code = code_of(spot)) spot.recipe = recipe_at(*code, spot.ip, skid);
   }
   return spot;
@@ -235,7 +236,8 @@ void SampledImage::find_waiting(const Sample& sample, Row& row) {
   if (is_on_top_of_stack(*address, registers)) row.state = State::kCompute;
   row.address = *address;
   row.how = spot.recipe.how;
-  row.set(holder_of(*address, row.time));
+  // What an allocator reads and writes itself is nobody's block: not yet, or not any more.
+  row.set(spot.allocates ? Held{buckets_.find(*address), 1} : holder_of(*address, row.time));
   if (sampling_.offered != nullptr)
     sampling_.offered->push_back(
         {this, {*address, sample.ip, sample.source.time, sample.source.tid}});

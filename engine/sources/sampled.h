@@ -108,7 +108,8 @@ class SampledImage {
     Recipe recipe;
     std::uint64_t count = 0;
     std::uint32_t operation = kNone32;
-    double waits = 0;  // how likely a thread that stands here waits for memory
+    double waits = 0;        // how likely a thread that stands here waits for memory
+    bool allocates = false;  // is code of the allocator
   };
   // What an address is in, and how sure that is.
   struct Held {

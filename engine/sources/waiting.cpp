@@ -260,6 +260,7 @@ Recipe recipe_at(const FunctionCode& code, std::uint64_t ip, unsigned skid) {
   out.known = true;
   out.instruction = step.address;
   out.computes = takes_time(step);
+  out.locks = step.instruction.locks;
   const MemoryOperand* m = accessed(step);
   if (m == nullptr) return out;
   out.reads = m->read;
@@ -274,6 +275,7 @@ double waits_at(const FunctionCode& code, std::uint64_t ip, unsigned skid,
                 const CountSamples& samples) {
   constexpr std::size_t kAround = 12;
   constexpr double kGroup = 3;
+  constexpr double kAtomic = 30;  // waits until all in front of it is done, and written
   const std::size_t here = code.find(ip);
   if (here == kNowhere) return 0;
   double others = 0, places = 0, slowest = 0;
@@ -291,9 +293,10 @@ double waits_at(const FunctionCode& code, std::uint64_t ip, unsigned skid,
       places += 1;
     }
   }
-  const bool computes = recipe_at(code, ip, skid).computes;
+  const Recipe here_behind = recipe_at(code, ip, skid);
+  const bool computes = here_behind.computes;
   if (places == 0 && !(computes && slowest > 0)) return 0.5;
-  double computing = places > 0 ? kGroup * others / places : 0;
+  double computing = places > 0 ? (here_behind.locks ? kAtomic : kGroup) * others / places : 0;
   if (computes) computing = std::max(computing, slowest);
   return std::max(0.0, 1 - computing / static_cast<double>(samples(ip)));
 }

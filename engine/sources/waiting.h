@@ -39,6 +39,7 @@ struct Recipe {
   };
   bool known = false;             // which instruction the program waited for
   bool computes = false;          // something that takes a while, besides what it accesses
+  bool locks = false;             // an atomic operation, which takes a while by itself
   std::uint64_t instruction = 0;  // that one
   bool reads = false;             // neither: it accesses no memory
   bool writes = false;
@@ -73,7 +74,8 @@ using CountSamples = std::function<std::uint64_t(std::uint64_t ip)>;
 // and again. What neighbours that access nothing have is taken for what it would have without
 // waiting, a few times over, because instructions finish in groups and all samples of a group fall
 // on its first. Multiplications and the like take cycles of their own: those with a memory operand
-// are compared with the slowest without one as well, and others are not compared with them.
+// are compared with the slowest without one as well, and others are not compared with them. Atomic
+// operations take some ten times as long as plain ones, wherever their line is.
 double waits_at(const FunctionCode& code, std::uint64_t ip, unsigned skid,
                 const CountSamples& samples);
 

@@ -34,6 +34,7 @@ struct Symbols::Parts {
   std::unique_ptr<Resolver> resolver;
   std::optional<std::vector<Variable>> variables;
   std::unique_ptr<UnwindIndex> unwinding;
+  std::optional<CodeRange> allocator;
 
   const SymbolTable& symbol_table() {
     if (!symbols) symbols = std::make_unique<SymbolTable>(*image, debug.get(), limits);
@@ -156,6 +157,11 @@ std::optional<std::uint64_t> Symbols::function_start(std::uint64_t address) {
   if (!parts_->unwinding)
     parts_->unwinding = std::make_unique<UnwindIndex>(*parts_->image, parts_->limits);
   return parts_->unwinding->start_of(address);
+}
+
+bool Symbols::is_allocator(std::uint64_t address) {
+  if (!parts_->allocator) parts_->allocator = parts_->symbol_table().allocator();
+  return parts_->allocator->contains(address);
 }
 
 std::span<const std::uint8_t> Symbols::code_from(std::uint64_t address) const {

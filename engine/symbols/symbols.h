@@ -91,6 +91,8 @@ class Symbols {
   // Where the function at the address begins, also where it has no name; nothing when not even that
   // is known.
   std::optional<std::uint64_t> function_start(std::uint64_t address);
+  // Whether the code at the address is the allocator's own: malloc, free, and what they call.
+  bool is_allocator(std::uint64_t address);
   // The file's bytes of loaded code from the address to the end of its segment.
   std::span<const std::uint8_t> code_from(std::uint64_t address) const;
 

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <string_view>
 
 namespace stallscope::symbols {
 namespace {
@@ -116,6 +117,29 @@ const Symbol* SymbolTable::object_at(std::uint64_t address) const {
   auto found = std::lower_bound(objects_.begin(), objects_.end(), address,
                                 [](const Symbol& s, std::uint64_t a) { return s.address < a; });
   return found != objects_.end() && found->address == address ? &*found : nullptr;
+}
+
+CodeRange SymbolTable::allocator() const {
+  constexpr std::string_view kFamily[] = {
+      "malloc",      "free",        "calloc",         "realloc",
+      "malloc_info", "malloc_trim", "posix_memalign", "__default_morecore"};
+  std::size_t first = functions_.size(), last = 0;
+  bool has_malloc = false;
+  for (std::size_t i = 0; i < functions_.size(); ++i) {
+    const std::string_view name(functions_[i].name, std::strcspn(functions_[i].name, "@"));
+    if (!functions_[i].is_global() || std::ranges::find(kFamily, name) == std::end(kFamily))
+      continue;
+    has_malloc |= name == kFamily[0];
+    first = std::min(first, i);
+    last = i;
+  }
+  if (!has_malloc) return {};
+  while (first > 0 && !functions_[first - 1].is_global()) --first;
+  const std::uint64_t end = functions_[last].address + functions_[last].size;
+  while (last + 1 < functions_.size() && !functions_[last + 1].is_global()) ++last;
+  const std::uint64_t begin =
+      first > 0 ? functions_[first - 1].address + functions_[first - 1].size : 0;
+  return {begin, last + 1 < functions_.size() ? functions_[last + 1].address : end};
 }
 
 const Symbol* SymbolTable::function_at(std::uint64_t address) const {

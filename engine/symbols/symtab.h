@@ -16,7 +16,13 @@ struct Symbol {
   std::uint64_t size;
   const char* name;    // with its version ("stdout@GLIBC_2.2.5"); owned by the image
   std::uint8_t order;  // lower ones are preferred as the name of an address
+  bool is_global() const { return order < 16; }
   bool operator==(const Symbol&) const = default;
+};
+
+struct CodeRange {
+  std::uint64_t begin = 0, end = 0;
+  bool contains(std::uint64_t address) const { return begin <= address && address < end; }
 };
 
 // The name without symbol version.
@@ -34,6 +40,9 @@ class SymbolTable {
   const Symbol* object_at(std::uint64_t address) const;
   // One symbol for each address, sorted by address; sizes are not 0.
   const std::vector<Symbol>& objects() const { return objects_; }
+  // The code that hands out memory: malloc, its family, and what lies among them up to the global
+  // functions beside, because libraries compile it from one file. Empty where there is no malloc.
+  CodeRange allocator() const;
   bool cut_short() const { return cut_short_; }
 
  private:

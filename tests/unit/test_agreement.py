@@ -41,6 +41,9 @@ def test_a_measured_host_is_a_server_with_what_was_measured(
     assert machine.memory_latency == 400
     assert machine.page_walk == 80
     assert machine.prefetcher.degree == 20
+    assert machine.prefetcher.crosses_pages
+    assert machine.core.bus == 20
+    assert machine.core.wrong_paths
     assert machine.mapping.first_touch == "cleared"
     assert {cache.name: cache.size for cache in machine.caches}["L3"] == 8 << 20
 

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Stream: up to sixteen runs of lines that grow upwards or downwards. Two misses within a window
-// start a run; from then on it is kept `degree` lines ahead of the last use.
+// start a run; from then on it is kept `degree` lines ahead of the last use. Long degrees are
+// reached by doubling: a run that has just begun is four lines ahead, as it may be over soon.
 #pragma once
 
+#include <algorithm>
 #include <array>
 
 #include "machine/prefetcher.h"
@@ -27,16 +29,19 @@ class Stream : public Prefetcher {
  private:
   static constexpr std::uint32_t kRuns = 16;
   static constexpr std::uint64_t kWindow = 4;
+  static constexpr std::uint32_t kFirst = 4;
   struct Run {
     std::uint64_t last = 0;
     std::uint64_t used = 0;  // when, 0 for never
     std::int64_t direction = 0;
+    std::uint32_t ahead = 0;  // lines
   };
 
   void follow(Run& run, std::uint64_t line, std::int64_t direction,
               std::vector<std::uint64_t>& wanted) {
-    run = {line, now_, direction};
-    for (std::uint32_t i = 1; i <= degree_; ++i)
+    const std::uint32_t ahead = std::min(degree_, run.ahead ? 2 * run.ahead : kFirst);
+    run = {line, now_, direction, ahead};
+    for (std::uint32_t i = 1; i <= ahead; ++i)
       wanted.push_back(line + static_cast<std::uint64_t>(direction) * i);
   }
 
@@ -46,7 +51,7 @@ class Stream : public Prefetcher {
       if (run.used && run.last == line) return;
       if (run.used < oldest->used) oldest = &run;
     }
-    *oldest = {line, now_, 0};
+    *oldest = {line, now_, 0, 0};
   }
 
   std::uint32_t degree_;

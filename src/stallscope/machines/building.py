@@ -60,7 +60,7 @@ def with_prefetcher(machine: Machine, values: Values) -> Machine:
         wanted = next((c.name for c in machine.caches if c.holds != "instructions"), "")
     if values["kind"] == "none":
         return msgspec.structs.replace(machine, prefetcher=Prefetcher())
-    prefetcher = Prefetcher(kind=values["kind"], cache=str(wanted), degree=values["degree"])
+    prefetcher = msgspec.convert({**values, "cache": str(wanted)}, Prefetcher)
     return msgspec.structs.replace(machine, prefetcher=prefetcher)
 
 

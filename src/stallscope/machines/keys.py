@@ -11,7 +11,7 @@ from typing import Any
 POLICIES = ("lru", "plru", "fifo", "random", "srrip")
 HOLDS = ("data", "instructions", "both")
 INCLUSIONS = ("neither", "inclusive", "exclusive")
-PREFETCHERS = ("none", "next_line", "stride", "stream")
+PREFETCHERS = ("none", "next_line", "stride", "stream", "region")
 MAPPINGS = ("identity", "random")
 FIRST_TOUCHES = ("memory", "cleared")
 PROTOCOLS = ("mesi", "moesi", "dragon", "dragon_owned")
@@ -191,6 +191,7 @@ SECTIONS: tuple[Section, ...] = (
             Key("kind", "choice", "how it guesses", "none", PREFETCHERS),
             Key("cache", "name", "which it watches and fills; the innermost for data", None),
             Key("degree", "count", "lines fetched ahead", 1, least=1, most=64),
+            Key("crosses_pages", "flag", "whether it goes on into the next page", False),
         ),
     ),
     Section(
@@ -268,6 +269,12 @@ SECTIONS += (
             _entries("return_stack", "return addresses that are predicted", 16, 1024),
             Key(
                 "follow_chain", "flag", "within a bundle, charge what the last one waited for", True
+            ),
+            Key(
+                "wrong_paths",
+                "flag",
+                "behind a mispredicted branch, loads that both ways lead to are executed early",
+                False,
             ),
             _entries("counters", "physical performance counters", 8, 64),
         ),

@@ -44,6 +44,7 @@ class Prefetcher(msgspec.Struct, frozen=True, kw_only=True):
     kind: str = "none"
     cache: str = ""  # empty when kind is none
     degree: int = 1
+    crosses_pages: bool = False
 
 
 class Mapping(msgspec.Struct, frozen=True, kw_only=True):
@@ -89,6 +90,7 @@ class Core(msgspec.Struct, frozen=True, kw_only=True):
     predictor: str = "tage"
     return_stack: int = 16
     follow_chain: bool = True
+    wrong_paths: bool = False
     counters: int = 8
 
     def to_engine(self) -> dict[str, Any]:

@@ -33,6 +33,50 @@ MachineConfig with_prefetcher(const char* kind, std::uint32_t degree) {
 
 }  // namespace
 
+TEST_CASE("a prefetcher goes on into the next page only when it crosses pages") {
+  for (const bool crosses : {false, true}) {
+    CAPTURE(crosses);
+    MachineConfig config = with_prefetcher("stream", 4);
+    config.prefetchers[0].crosses_pages = crosses;
+    auto machine = made(config);
+    for (std::uint64_t line = 0; line < 66; ++line) load(*machine, 0x10000 + line * 64, 8);
+    // Two misses start a run; without crossing, the first line behind the page is missed again.
+    CHECK(machine->cache_counters(0).missed() == (crosses ? 2 : 3));
+  }
+}
+
+TEST_CASE("a stream is further ahead the longer it lasts") {
+  auto entry = find_prefetcher("stream");
+  const auto prefetcher = entry->make(64, 64);
+  std::vector<std::uint64_t> wanted;
+  std::vector<std::size_t> ahead;
+  for (std::uint64_t line = 100; line < 108; ++line) {
+    wanted.clear();
+    prefetcher->observe(line, wanted);
+    ahead.push_back(wanted.size());
+  }
+  CHECK(ahead == std::vector<std::size_t>{0, 4, 8, 16, 32, 64, 64, 64});
+}
+
+TEST_CASE("a region prefetcher brings what was used around most misses") {
+  const auto prefetcher = find_prefetcher("region")->make(4, 64);
+  std::vector<std::uint64_t> wanted;
+  const auto around = [&](std::uint64_t line) {  // what is brought when a line is missed
+    wanted.clear();
+    prefetcher->observe(line, wanted);
+    return wanted;
+  };
+  // Far from each other, each with the line five before it: too far for a stream.
+  std::uint64_t line = 1000;
+  for (int i = 0; i < 60; ++i, line += 1000) {
+    around(line);
+    around(line - 5);
+  }
+  CHECK(around(line) == std::vector<std::uint64_t>{line - 5});
+  for (int i = 0; i < 80; ++i) around(line += 1000);  // alone: that is unlearnt
+  CHECK(around(line + 1000).empty());
+}
+
 TEST_CASE("a TLB misses as often as a cache whose lines are its pages") {
   for (const std::uint32_t ways : {1u, 4u, 12u, 48u}) {
     CAPTURE(ways);

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The parts of the symbols room that need no compiled program, and this test program itself.
+#include <dlfcn.h>
 #include <doctest.h>
 
+#include <cstdio>
+#include <cstdlib>
 #include <fstream>
 #include <iterator>
 #include <random>
@@ -227,6 +230,27 @@ TEST_CASE("this program finds its own function and variable") {
   CHECK_FALSE((*symbols)->function_start(variable));
   CHECK_FALSE((*symbols)->function_start(0));
   CHECK_FALSE((*symbols)->function_start(~std::uint64_t{0}));
+}
+
+TEST_CASE("the allocator is what lies around malloc, and nothing else") {
+  const auto at = [](const void* function) {  // in a file of its own
+    Dl_info found;
+    REQUIRE(dladdr(function, &found));
+    return std::pair(std::string(found.dli_fname),
+                     reinterpret_cast<std::uint64_t>(function) -
+                         reinterpret_cast<std::uint64_t>(found.dli_fbase));
+  };
+  const auto [library, malloc_at] = at(reinterpret_cast<const void*>(&malloc));
+  auto symbols = Symbols::open(library, {}, nullptr);
+  REQUIRE(symbols);
+  CHECK((*symbols)->is_allocator(malloc_at));
+  CHECK((*symbols)->is_allocator(at(reinterpret_cast<const void*>(&free)).second));
+  CHECK((*symbols)->is_allocator(at(reinterpret_cast<const void*>(&calloc)).second + 8));
+  CHECK_FALSE((*symbols)->is_allocator(at(reinterpret_cast<const void*>(&printf)).second));
+  CHECK_FALSE((*symbols)->is_allocator(at(reinterpret_cast<const void*>(&qsort)).second));
+  auto own = Symbols::open("/proc/self/exe", {}, nullptr);
+  REQUIRE(own);
+  CHECK_FALSE((*own)->is_allocator(0x401000));
 }
 
 TEST_CASE("a cache opens a file once, remembers failures and shares its strings") {

@@ -269,6 +269,21 @@ TEST_CASE("a load is not compared with arithmetic, but with what takes a cycle")
   CHECK(waits(kBehindLoad, {{kBehindLoad, 20}, {26, 30}, {19, 30}}) < 0.5);
 }
 
+TEST_CASE("an atomic operation takes its time without waiting") {
+  // lock incq (%rdi); inc %rax; inc %rcx; dec %rdx; jne 0; ret
+  const std::vector<std::uint8_t> bytes{0xf0, 0x48, 0xff, 0x07, 0x48, 0xff, 0xc0, 0x48, 0xff,
+                                        0xc1, 0x48, 0xff, 0xca, 0x75, 0xf1, 0xc3};
+  const FunctionCode code = read_function(bytes, kStart);
+  const auto waits = [&](std::uint64_t behind) {
+    return waits_at(code, kStart + 4, 1, [&](std::uint64_t ip) -> std::uint64_t {
+      return ip == kStart + 4 ? behind : 4;
+    });
+  };
+  CHECK(recipe_at(code, kStart + 4, 1).locks);
+  CHECK(waits(100) < 0.5);   // as long as 25 others: nobody else wants the line
+  CHECK(waits(2000) > 0.9);  // it is somewhere else
+}
+
 TEST_CASE("a repeated instruction is interrupted in its midst") {
   // rep movsb; ret
   const Stands s = at({0xf3, 0xa4, 0xc3}, 0);
