@@ -94,9 +94,7 @@ class Compared:
                 yield item, 100 * abs(ours - theirs)
 
 
-def _record(
-    command: Sequence[str], folder: Path, *options: str, alone: Sequence[str] = ()
-) -> Path:
+def _record(command: Sequence[str], folder: Path, *options: str, alone: Sequence[str] = ()) -> Path:
     words = [STALLSCOPE, "record", "-q", "-f", "-o", str(folder), *options, "--", *command]
     words = [*alone, *words]
     ran = subprocess.run(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
