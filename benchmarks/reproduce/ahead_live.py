@@ -28,7 +28,7 @@ PROGRAMS: dict[str, tuple[str, dict[str, str]]] = {
     "spmv": ("spmv 60000000 2 8", SMALL),
     "list, with work": ("list 700000 35 shuffled 50", LARGE),
     "array": ("array 524288 12000 16", LARGE),
-    "bst": ("bst 600000 11000000", LARGE),
+    "bst": ("bst 600000 16000000", LARGE),
     "health": ("health 500 2800000 24", LARGE),
     "list": ("list 1500000 45 shuffled 1", LARGE),
 }

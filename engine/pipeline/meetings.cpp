@@ -7,6 +7,17 @@ namespace stallscope::pipeline {
 
 using code::WorkFlow;
 
+namespace {
+
+// A called function comes back, and may have changed all but rbx, rsp, rbp and r12 to r15.
+constexpr std::uint64_t kKept = 0b111ULL << 4 | 0b1111ULL << 13;
+
+bool calls(const CoreInstruction& one) {
+  return one.flow == WorkFlow::kCall || one.flow == WorkFlow::kIndirectCall;
+}
+
+}  // namespace
+
 const Meeting& Meetings::of(const CoreInstruction& branch) {
   Known& known = known_[branch.address];
   if (known.meeting.address == 0 &&
@@ -32,12 +43,12 @@ unsigned Meetings::node_at(std::uint64_t address) {
   return static_cast<unsigned>(nodes_.size() - 1);
 }
 
-// Calls are not followed, nor is what goes anywhere.
+// What is called is not looked at, and what goes anywhere not followed.
 void Meetings::connect(unsigned node) {
   const CoreInstruction& one = code_.instructions[nodes_[node].instruction];
   std::uint64_t ways[2];
   unsigned count = 0;
-  if (one.flow == WorkFlow::kNext || one.flow == WorkFlow::kConditional)
+  if (one.flow == WorkFlow::kNext || one.flow == WorkFlow::kConditional || calls(one))
     ways[count++] = one.address + one.length;
   if (one.flow == WorkFlow::kConditional || one.flow == WorkFlow::kJump) {
     const auto target = targets_.find(one.address);
@@ -83,6 +94,7 @@ std::uint64_t Meetings::changed_before(unsigned from, unsigned other, unsigned m
       for (const std::uint8_t result : op.results) changed |= 1ULL << result;
       changed |= 1ULL << op.stepped;
     }
+    if (calls(one)) changed |= ~kKept;
     for (unsigned k = 0; k < nodes_[at].ways; ++k) waiting |= 1ULL << nodes_[at].next[k];
     waiting &= ~seen;
   }

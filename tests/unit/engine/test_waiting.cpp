@@ -271,8 +271,8 @@ TEST_CASE("a load is not compared with arithmetic, but with what takes a cycle")
 
 TEST_CASE("an atomic operation takes its time without waiting") {
   // lock incq (%rdi); inc %rax; inc %rcx; dec %rdx; jne 0; ret
-  const std::vector<std::uint8_t> bytes{0xf0, 0x48, 0xff, 0x07, 0x48, 0xff, 0xc0, 0x48, 0xff,
-                                        0xc1, 0x48, 0xff, 0xca, 0x75, 0xf1, 0xc3};
+  const std::vector<std::uint8_t> bytes{0xf0, 0x48, 0xff, 0x07, 0x48, 0xff, 0xc0, 0x48,
+                                        0xff, 0xc1, 0x48, 0xff, 0xca, 0x75, 0xf1, 0xc3};
   const FunctionCode code = read_function(bytes, kStart);
   const auto waits = [&](std::uint64_t behind) {
     return waits_at(code, kStart + 4, 1, [&](std::uint64_t ip) -> std::uint64_t {

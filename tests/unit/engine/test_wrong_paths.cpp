@@ -71,6 +71,26 @@ TEST_CASE("a way that returns meets nobody") {
   CHECK(meetings.of(lowered.instructions[1]).address == 0);
 }
 
+TEST_CASE("a way that calls comes back, with what calls may change") {
+  Turns turns({{{0xe8, 0, 0x10, 0, 0}}});  // call
+  Lowered lowered(turns.program.code, {}, 0, 6);
+  lowered.learn();
+  Meetings meetings(lowered);
+  const std::uint64_t rest = turns.program.code.blocks[2].address;
+  meetings.went(lowered.instructions[1], rest);
+  const Meeting& found = meetings.of(lowered.instructions[1]);
+  CHECK(found.address == rest);
+  const auto changes = [&](unsigned general) {
+    return found.changed >> (code::kFirstGeneral + general) & 1;
+  };
+  CHECK(changes(0));        // rax
+  CHECK(changes(6));        // rsi
+  CHECK_FALSE(changes(3));  // rbx
+  CHECK_FALSE(changes(5));  // rbp
+  CHECK_FALSE(changes(12));
+  CHECK(changes(11));
+}
+
 TEST_CASE("loads behind the meeting of a mispredicted branch are early") {
   Turns turns({kOtherAdd});
   const EventCounts without = turns.run(false, 1), with = turns.run(true, 1);
