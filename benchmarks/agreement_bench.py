@@ -24,10 +24,10 @@ from stallscope import core_view, objects, stalls, view, workloads
 from stallscope.machines.writing import to_toml
 
 # Most data is several times as large as what there is of an L3: what is about as large misses as
-# strangers on the same processor please. Where rows of 4096 bytes are the point of a program, it has
-# others here: loads that look like earlier stores by their last twelve bits wait on a real core.
-# Threads take turns on the simulated core, which has nobody
-# to share lines with, and so they do on the real one, of which they get one processor.
+# strangers on the same processor please. Where rows of 4096 bytes are the point of a program, it
+# has others here: loads that look like earlier stores by their last twelve bits wait on a real
+# core. Threads take turns on the simulated core, which has nobody to share lines with, and so they
+# do on the real one, of which they get one processor.
 PROGRAMS = {
     "array": ("524288", "40", "16"),
     "bst": ("300000", "500000"),
