@@ -65,6 +65,7 @@ def measured() -> Machine:
         "prefetch.kind": "region",
         "prefetch.crosses_pages": "true",
         "core.bus": str(max(1, round(line / cycle))),
+        "core.loose_rob": "true",
         "core.wrong_paths": "true",
         "mapping.first_touch": "cleared",
     }

@@ -29,6 +29,7 @@ pipeline::CoreConfig core_of(const nb::dict& from) {
   core.fetch_buffer = number(from, "fetch_buffer");
   core.taken_bubble = number(from, "taken_bubble");
   core.rob = number(from, "rob");
+  core.loose_rob = nb::cast<bool>(from["loose_rob"]);
   core.rename = number(from, "rename");
   core.loads = number(from, "loads");
   core.stores = number(from, "stores");

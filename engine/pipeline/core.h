@@ -47,6 +47,7 @@ struct CoreConfig {
   std::uint32_t fetch_buffer = 8;  // bundles between them
   std::uint32_t taken_bubble = 1;  // cycles without fetch after a taken branch
   std::uint32_t rob = 20;          // bundles
+  bool loose_rob = false;          // as many operations as these have, in whatever bundles
   std::uint32_t rename = 80;
   std::uint32_t loads = 32;         // entries of the load buffer
   std::uint32_t stores = 32;        // entries of the store buffer, until retirement

@@ -44,7 +44,7 @@ Pipeline::Pipeline(machine::Machine& machine, const stream::CodeTable& code,
       calendar_(config),
       in_front_(config.front_end + config.fetch_buffer),
       dispatch_cycles_(std::bit_ceil(in_front_)),
-      window_(std::bit_ceil(config.rob + 1)),
+      window_(std::bit_ceil((config.loose_rob ? config.rob * config.bundle : config.rob) + 1)),
       source_cycles_(machine.config().caches.size() + 1),
       slice_end_(options.slice ? options.slice : kNever) {
   if (is_ideal(options.ideal, Cause::other)) config_.taken_bubble = 0;

@@ -115,6 +115,7 @@ class Pipeline {
   struct Retired {
     std::uint64_t cycle;
     Needs needs;
+    std::uint32_t operations;
   };
   static constexpr std::uint64_t kNever = ~0ULL;
   static constexpr std::size_t kTimeline = 512;  // rows, at most twice as many
@@ -199,6 +200,7 @@ class Pipeline {
   std::vector<Retired> window_;                 // ring, of the reorder buffer
   std::uint64_t oldest_ = 0;                    // bundle that still holds its entries
   std::uint32_t held_[3]{};                     // rename, loads, stores
+  std::uint32_t held_operations_ = 0;
   std::uint64_t ready_[kRegisters]{};
   std::uint64_t writer_[kRegisters]{};  // bundle and slot
 

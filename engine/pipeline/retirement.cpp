@@ -32,7 +32,7 @@ void Pipeline::close() {
 
 // Where both ways behind a mispredicted branch meet, the core has gone on before it is resolved.
 void Pipeline::go_wrong(std::uint64_t resolved) {
-  if (!config_.wrong_paths) return;
+  if (!config_.wrong_paths || options_.mode == Mode::inorder) return;
   const CoreInstruction& branch = lowered_.instructions[branch_index_];
   if (branch.flow != code::WorkFlow::kConditional) return wrong_paths_.end();
   wrong_paths_.begin(meetings_.of(branch), fetch_cycle_, resolved, ready_);
@@ -64,7 +64,8 @@ std::uint64_t Pipeline::wait_for_entries(std::uint64_t cycle) {
   const auto mask = window_.size() - 1;
   for (;;) {
     Event reason;
-    if (number_ - oldest_ >= config_.rob)
+    if (config_.loose_rob ? held_operations_ + size_ > config_.rob * config_.bundle
+                          : number_ - oldest_ >= config_.rob)
       reason = Event::dispatch_rob;
     else if (held_[0] + wanted[0] > limits[0])
       reason = Event::dispatch_rename;
@@ -76,12 +77,14 @@ std::uint64_t Pipeline::wait_for_entries(std::uint64_t cycle) {
     held_[0] -= first.needs.of(Needs::kRegisters);
     held_[1] -= first.needs.of(Needs::kLoads);
     held_[2] -= first.needs.of(Needs::kStores);
+    held_operations_ -= first.operations;
     if (first.cycle + 1 > cycle) {
       events_[reason] += first.cycle + 1 - cycle;
       cycle = first.cycle + 1;
     }
   }
   for (unsigned i = 0; i < 3; ++i) held_[i] += wanted[i];
+  held_operations_ += size_;
   return cycle;
 }
 
@@ -171,7 +174,7 @@ void Pipeline::retire(std::uint64_t dispatched) {
     if (slots_[i].op->kind == MicroKind::store && slots_[i].address != machine::kNoAddress)
       memory_.retire(slots_[i].done, cycle);
   retired_ = cycle;
-  window_[number_ & (window_.size() - 1)] = {cycle, needs_};
+  window_[number_ & (window_.size() - 1)] = {cycle, needs_, size_};
   events_[Event::cycles] = cycle;
   events_[Event::instructions] += instructions_;
   events_[Event::micro_operations] += size_;

@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "sources/data_source.h"
+#include "sources/hot_lines.h"
 #include "stallscope_records.h"
 #include "symbols/debug_files.h"
 #include "target/resolver.h"
@@ -322,6 +323,21 @@ void SampledImage::weigh_spots() {
   }
 }
 
+// What is surely in the first caches is not waited for.
+void SampledImage::find_hot_lines() {
+  std::vector<Standing> touches;
+  std::vector<Row*> rows;
+  for (Row& row : rows_) {
+    const bool looked_up = row.how != How::kNone && row.how != How::kGiven && row.address != kNever;
+    if (row.state != State::kMemory || !looked_up) continue;
+    touches.push_back({row.spot, row.thread, row.cpu, row.address});
+    rows.push_back(&row);
+  }
+  const std::vector<bool> hot = hot_lines(touches);
+  for (std::size_t i = 0; i < rows.size(); ++i)
+    if (hot[i]) rows[i]->state = State::kCompute;
+}
+
 void SampledImage::fill_code(SampledTables& out) {
   target::Resolver resolver(mappings_.modules(), sampling_.symbols, generated_names());
   std::map<std::uint64_t, std::uint32_t> numbers;  // of operations, by address
@@ -443,6 +459,7 @@ SampledTables SampledImage::tables() {
   const std::lock_guard lock(sampling_.symbols.mutex());
   SampledTables out;
   weigh_spots();
+  find_hot_lines();
   fill_code(out);
   fill_samples(out);
   fill_watches(out);

@@ -160,6 +160,7 @@ class SampledImage {
   void take_array(const Recipe& recipe, const UserRegisters& registers, Row& row);
   Held holder_of(std::uint64_t address, std::uint64_t time);
   void weigh_spots();
+  void find_hot_lines();
   const FunctionCode* code_of(const Spot& spot) const;
   void fill_code(SampledTables& out);
   void fill_sites(SampledTables& out);

@@ -13,7 +13,7 @@ namespace stallscope::machine {
 
 class Region : public Prefetcher {
  public:
-  Region(std::uint32_t degree, std::uint64_t page_lines) : stream_(degree, page_lines) {}
+  Region(std::uint32_t degree, std::uint64_t page_lines) : stream_(degree, page_lines, true) {}
 
   void observe(std::uint64_t line, std::vector<std::uint64_t>& wanted) override {
     stream_.observe(line, wanted);

@@ -6,6 +6,8 @@
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
+#include <span>
 
 #include "machine/prefetcher.h"
 
@@ -13,11 +15,14 @@ namespace stallscope::machine {
 
 class Stream : public Prefetcher {
  public:
-  Stream(std::uint32_t degree, std::uint64_t) : degree_(degree) {}
+  // With `keeps`, runs that were found are kept apart from what may become one, so that misses all
+  // over the place do not make it forget them.
+  Stream(std::uint32_t degree, std::uint64_t, bool keeps = false)
+      : degree_(degree), fresh_(keeps ? kRuns : 0), end_(fresh_ + kRuns) {}
 
   void observe(std::uint64_t line, std::vector<std::uint64_t>& wanted) override {
     ++now_;
-    for (Run& run : runs_) {
+    for (Run& run : std::span(runs_).first(end_)) {
       if (!run.used || line == run.last) continue;
       const std::uint64_t up = line - run.last, down = run.last - line;
       if (run.direction >= 0 && up <= kWindow) return follow(run, line, 1, wanted);
@@ -43,20 +48,26 @@ class Stream : public Prefetcher {
     run = {line, now_, direction, ahead};
     for (std::uint32_t i = 1; i <= ahead; ++i)
       wanted.push_back(line + static_cast<std::uint64_t>(direction) * i);
+    if (&run - runs_.data() < static_cast<std::ptrdiff_t>(fresh_) || fresh_ == 0) return;
+    oldest(0, fresh_) = run;
+    run = {};
   }
 
   void start(std::uint64_t line) {
-    Run* oldest = &runs_[0];
-    for (Run& run : runs_) {
+    for (const Run& run : std::span(runs_).first(end_))
       if (run.used && run.last == line) return;
-      if (run.used < oldest->used) oldest = &run;
-    }
-    *oldest = {line, now_, 0, 0};
+    oldest(fresh_, end_) = {line, now_, 0, 0};
+  }
+
+  Run& oldest(std::size_t begin, std::size_t end) {
+    return *std::min_element(runs_.begin() + begin, runs_.begin() + end,
+                             [](const Run& a, const Run& b) { return a.used < b.used; });
   }
 
   std::uint32_t degree_;
+  std::size_t fresh_, end_;  // where runs begin and end that may begin
   std::uint64_t now_ = 0;
-  std::array<Run, kRuns> runs_{};
+  std::array<Run, 2 * kRuns> runs_{};
 };
 
 }  // namespace stallscope::machine

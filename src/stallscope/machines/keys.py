@@ -232,6 +232,12 @@ SECTIONS += (
             _entries("fetch_buffer", "bundles between fetch and dispatch", 8, 64),
             Key("taken_bubble", "count", "cycles without fetch after a taken branch", 1, most=20),
             _entries("rob", "bundles in the reorder buffer", 20),
+            Key(
+                "loose_rob",
+                "flag",
+                "true: it has room for the operations of so many full bundles, however full",
+                False,
+            ),
             _entries("rename", "rename registers", 80, 10_000),
             _entries("loads", "entries of the load buffer", 32),
             _entries("stores", "entries of the store buffer until retirement", 32),

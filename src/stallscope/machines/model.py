@@ -62,6 +62,7 @@ class Core(msgspec.Struct, frozen=True, kw_only=True):
     fetch_buffer: int = 8
     taken_bubble: int = 1
     rob: int = 20
+    loose_rob: bool = False
     rename: int = 80
     loads: int = 32
     stores: int = 32

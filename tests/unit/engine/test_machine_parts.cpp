@@ -58,6 +58,18 @@ TEST_CASE("a stream is further ahead the longer it lasts") {
   CHECK(ahead == std::vector<std::size_t>{0, 4, 8, 16, 32, 64, 64, 64});
 }
 
+TEST_CASE("misses all over the place make a region prefetcher forget no stream") {
+  for (const char* kind : {"stream", "region"}) {
+    const auto prefetcher = find_prefetcher(kind)->make(4, 64);
+    std::vector<std::uint64_t> wanted;
+    for (const std::uint64_t line : {100, 101, 102}) prefetcher->observe(line, wanted);
+    for (std::uint64_t i = 0; i < 40; ++i) prefetcher->observe(1'000'000 + i * i * 1000, wanted);
+    wanted.clear();
+    prefetcher->observe(103, wanted);
+    CHECK(wanted.size() == (std::string_view(kind) == "region" ? 4 : 0));
+  }
+}
+
 TEST_CASE("a region prefetcher brings what was used around most misses") {
   const auto prefetcher = find_prefetcher("region")->make(4, 64);
   std::vector<std::uint64_t> wanted;

@@ -188,6 +188,33 @@ TEST_CASE("a line that the kernel clears does not keep the bus from the program"
   CHECK(run.end()[Event::cycles] < plain.end()[Event::cycles]);
 }
 
+TEST_CASE("a loose reorder buffer is not filled by small bundles") {
+  const auto cycles = [](bool loose) {
+    Program program;
+    const std::uint32_t first = program.block({kSum, kBranch}), skipped = program.block({kAdd});
+    const std::uint32_t second = program.block({kSum, kBranch});
+    (void)skipped;
+    CoreConfig core;
+    core.loose_rob = loose;
+    core.misses = 64;
+    core.loads = 200;
+    core.rename = 400;
+    for (std::uint32_t& queue : core.queues) queue = 200;
+    PipelineOptions options;
+    options.bus = 1;
+    Run run(program, core, options);
+    // Each jump ends a bundle of two or three operations where five would have room.
+    for (std::uint64_t i = 0; i < 1000; ++i) {
+      run.block(first, {0x1000'0000 + i * 128});
+      run.block(second, {0x2000'0000 + i * 128});
+    }
+    const EventCounts& counts = run.end();
+    check_sums(*run.pipeline);
+    return counts[Event::cycles];
+  };
+  CHECK(cycles(true) < cycles(false) * 9 / 10);
+}
+
 TEST_CASE("prefetches take places among the outstanding misses") {
   const auto cycles = [](std::uint32_t misses) {
     Program program;
@@ -251,6 +278,7 @@ TEST_CASE("cycles add up for any program, in every mode") {
     core.translation_rejects = random() % 2;
     core.follow_chain = random() % 2;
     core.wrong_paths = random() % 2;
+    core.loose_rob = random() % 2;
     core.predictor = random() % 2 ? "tage" : "tournament";
     PipelineOptions options;
     options.mode = static_cast<Mode>(round % 3);

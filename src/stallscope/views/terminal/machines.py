@@ -92,6 +92,7 @@ def _facts(machine: Machine) -> list[str]:
     prefetch = "none"
     if prefetcher.kind != "none":
         prefetch = f"{prefetcher.kind} into {clean(prefetcher.cache)}, {prefetcher.degree} ahead"
+        prefetch += ", also into the next page" if prefetcher.crosses_pages else ""
     seed = f", seed {mapping.seed}" if mapping.kind == "random" else ""
     touched = ", pages cleared into the caches" if mapping.first_touch == "cleared" else ""
     walk = f", a page walk adds {machine.page_walk}" if machine.tlbs else ""
